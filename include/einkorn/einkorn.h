@@ -213,10 +213,10 @@ typedef struct ek_options {
   int threads;         /* threads that runs use by default; 0: what the process may use */
   int compile_threads; /* 0: what the process may use */
   const char *target;  /* NULL: this machine; else a target's name or file */
-  /* Symbolic dimensions, NULL-terminated, or NULL. "N=8": fixes one. "N=1:8:64": leaves it open between the least
-   * and the most: sizes outside are refused with EK_SHAPE; for the likely size, 8 (all likely
-   * ones together, where there are several), there is a variant of the code in which it is a number, beside the
-   * general one. "N=1::64": only the bounds. */
+  /* Symbolic dimensions, NULL-terminated, or NULL. "N=8": fixes one. "N=1:8:64": leaves it open between the least and
+   * the most: sizes outside are refused with EK_SHAPE; for the likely size, 8 (all likely ones together, where there
+   * are several), there is a variant of the code in which it is a number, beside the general one. "N=1::64": only the
+   * bounds. */
   const char *const *dims;
   uint64_t fuel; /* rewrites allowed before passes stop; 0: no limit (to find a bad one by bisection) */
   int verify;    /* check the program after every pass */
@@ -232,14 +232,13 @@ typedef struct ek_options {
   /* bytes: ek_run_options.memory_limit of runs that say 0; a model whose working memory is known and larger is
    * refused (EK_MEMORY). 0: no limit */
   uint64_t memory_limit;
-  /* Compiled code and packed weights kept on disk. The default is NULL: a library writes nothing that nobody asked
-   * for. "": in $EINKORN_CACHE_DIR, else $XDG_CACHE_HOME/einkorn, else ~/.cache/einkorn (what the program
-   * einkorn does); else a folder, which is made if it is missing. It must belong to the user and be writable for
-   * nobody else. If ek_compile finds the model there, compiled with the same options by the same Einkorn for
-   * the same processor, nothing is compiled, and its constants are mapped: processes share them, and the
-   * session's allocator has nothing to do with them. A cache never makes a call fail: what is wrong with it is
-   * told
-   * to the log, as info. Not used with evaluate, verify, fuel and stop_after. */
+  /* Compiled code and packed weights kept on disk. The default is NULL: a library writes nothing that nobody asked for.
+   * "": in $EINKORN_CACHE_DIR, else $XDG_CACHE_HOME/einkorn, else ~/.cache/einkorn (what the program einkorn does);
+   * else a folder, which is made if it is missing. It must belong to the user and be writable for nobody else. If
+   * ek_compile finds the model there, compiled with the same options by the same Einkorn for the same processor,
+   * nothing is compiled, and its constants are mapped: processes share them, and the session's allocator has nothing to
+   * do with them. A cache never makes a call fail: what is wrong with it is told to the log, as info. Not used with
+   * evaluate, verify, fuel and stop_after. */
   const char *cache;
   /* most that all of it may take; what was used longest ago goes first. 0: $EINKORN_CACHE_SIZE (such as 500M), else
    * 2 GiB */
@@ -389,11 +388,10 @@ EK_API ek_code ek_run_set_input(ek_run *r, const char *name, const void *data, s
 /* ek_run_bind_output by name: room for `bytes` bytes at data. EK_USAGE: no such output. Where the output needs more,
  * ek_run_execute gives EK_MEMORY. */
 EK_API ek_code ek_run_set_output(ek_run *r, const char *name, void *data, size_t bytes);
-/* Computes the outputs. Allocates nothing after the first call with the same sizes (those found in the run
- * included). EK_USAGE: an input without data; EK_SHAPE: also sizes that come out of data; EK_MEMORY: also a bound
- * output that turns out to need more than ek_run_output_bytes() said: it says so now, bind and run again;
- * EK_CANCELLED; else as ek_run_prepare. After a failure outputs
- * hold anything. */
+/* Computes the outputs. Allocates nothing after the first call with the same sizes (those found in the run included).
+ * EK_USAGE: an input without data; EK_SHAPE: also sizes that come out of data; EK_MEMORY: also a bound output that
+ * turns out to need more than ek_run_output_bytes() said: it says so now, bind and run again; EK_CANCELLED; else as
+ * ek_run_prepare. After a failure outputs hold anything. */
 EK_API ek_code ek_run_execute(ek_run *r);
 /* Any thread, also a signal handler: an execute that is going on ends with EK_CANCELLED before its next kernel; if
  * none is, the next one does. Each call cancels one execute. */

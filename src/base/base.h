@@ -226,9 +226,8 @@ static inline int64_t floormod64(int64_t a, int64_t b) {
 static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* ---- element types: one table. name, bits, kind, ONNX TensorProto.DataType code
- * --------------------------------------------------------------
- * In memory every element takes max(1, bits/8) whole bytes: sub-byte types are stored one element a byte (sign-
+/* ---- element types: one table. name, bits, kind, ONNX TensorProto.DataType code ---- */
+/* In memory every element takes max(1, bits/8) whole bytes: sub-byte types are stored one element a byte (sign-
  * or zero-extended for integers, the code for floats).
  * A tensor of strings is an array of `bytes` (pointer and length, UTF-8, a NUL follows); its et_bytes is 0. */
 // clang-format off
@@ -362,9 +361,8 @@ uint32_t cpu_count(void);  /* processors that this process may use, by its affin
 uint32_t ctx_cpus(ctx *c); /* cpu_count, looked up once for a context: it takes many system calls */
 double now_ms(void);       /* monotonic clock */
 
-/* ---- planted faults (planted.c)
- * -----------------------------------------------------------------------------------------------------------
- * Where EK_PLANTED(NAME) stands, a build with -DEK_PLANTS=ON goes wrong on purpose if the environment's EK_PLANT
+/* ---- planted faults (planted.c) -------------------------------------------------------------- */
+/* Where EK_PLANTED(NAME) stands, a build with -DEK_PLANTS=ON goes wrong on purpose if the environment's EK_PLANT
  * is NAME: tests/planted.sh shows that some test sees it. Elsewhere it is false, and nothing is left of
  * it. */
 #ifdef EK_PLANTS

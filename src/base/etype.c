@@ -1,9 +1,9 @@
 /* What is an element of each type, as a number?
  *
- * All floats narrower than 32 bits are described by one row (mantissa bits, exponent bias, largest finite code,
- * what lies beyond) and share one decoder and one encoder, which rounds to nearest even
- * directly from double: one rounding, never two. f8e8m0 (a bare power of two) has its own three lines. Integers
- * narrower than a byte live sign- or zero-extended in a byte.
+ * All floats narrower than 32 bits are described by one row (mantissa bits, exponent bias, largest finite code, what
+ * lies beyond) and share one decoder and one encoder, which rounds to nearest even directly from double: one rounding,
+ * never two. f8e8m0 (a bare power of two) has its own three lines. Integers narrower than a byte live sign- or
+ * zero-extended in a byte.
  */
 #include "base/base.h"
 #include <math.h>

@@ -1,10 +1,9 @@
 /* How are names and numbers looked up?
  *
- * Entries stand in an array in order of insertion; a table of 32-bit places (0: empty, else entry + 1), twice as
- * long as needed at least, is searched linearly from the key's hash. Nothing is ever
- * removed. Strings are copied into the arena with a NUL behind them, so that a string's key serves as the string
- * itself: interning is a map whose value nobody reads. A number needs no copy: it stands
- * in its entry.
+ * Entries stand in an array in order of insertion; a table of 32-bit places (0: empty, else entry + 1), twice as long
+ * as needed at least, is searched linearly from the key's hash. Nothing is ever removed. Strings are copied into the
+ * arena with a NUL behind them, so that a string's key serves as the string itself: interning is a map whose value
+ * nobody reads. A number needs no copy: it stands in its entry.
  */
 #include "base/ctx.h"
 #include <string.h>

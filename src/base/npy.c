@@ -1,11 +1,10 @@
 /* How do numpy's array files come in and go out?
  *
- * .npy: a header written as a Python dictionary, then the elements. Little-endian C order is used where it lies
- * when it is aligned; everything else (big-endian, Fortran order, text, misaligned) is
- * brought into that form in the arena. Types numpy does not know by name arrive as raw bytes of their width
- * ('V1', 'V2'): two bytes are taken for bf16, one for u8, which the reader may call
- * otherwise. .npz: a zip of them. The central directory is walked here (stored members stay in the mapping,
- * deflated ones are inflated by zlib); written members are stored, with 64-bit sizes where
+ * .npy: a header written as a Python dictionary, then the elements. Little-endian C order is used where it lies when it
+ * is aligned; everything else (big-endian, Fortran order, text, misaligned) is brought into that form in the arena.
+ * Types numpy does not know by name arrive as raw bytes of their width ('V1', 'V2'): two bytes are taken for bf16, one
+ * for u8, which the reader may call otherwise. .npz: a zip of them. The central directory is walked here (stored
+ * members stay in the mapping, deflated ones are inflated by zlib); written members are stored, with 64-bit sizes where
  * needed.
  */
 #include "base/base.h"

@@ -1,8 +1,8 @@
 /* How is text built, and how are numbers written so that they read back the same?
  *
- * The builder's buffer doubles inside its arena. Numbers: %.15g (float: %.6g) is the shortest form of every
- * number that has a form that short; else one or two more digits are tried. Subnormal numbers
- * have fewer digits, there every length is tried. All of it under the C locale, whatever the process has set.
+ * The builder's buffer doubles inside its arena. Numbers: %.15g (float: %.6g) is the shortest form of every number that
+ * has a form that short; else one or two more digits are tried. Subnormal numbers have fewer digits, there every length
+ * is tried. All of it under the C locale, whatever the process has set.
  */
 #include "base/ctx.h"
 #include <ctype.h>

@@ -1,6 +1,6 @@
-/* einkorn bench: how fast is a model on this machine? Runs are timed one by one for the given time; the machine's
- * peak of multiply-adds is measured in between, five times, and its median taken: the
- * share of it means something on a machine whose clock moves. */
+/* einkorn bench: how fast is a model on this machine? Runs are timed one by one for the given time; the machine's peak
+ * of multiply-adds is measured in between, five times, and its median taken: the share of it means something on a
+ * machine whose clock moves. */
 #include "cli/cli.h"
 #include <math.h>
 #include <stdio.h>

@@ -1,10 +1,9 @@
 /* einkorn explain: where does the time of a run go, and how far is each kernel from what the machine can do?
  *
  * The model runs for the given time with a clock around each kernel; a kernel's time is the median over the runs.
- * Beside it stands the least time that the machine allows: its operations at the peak
- * of multiply-adds, or its bytes at the bandwidth of where they lie, whichever is longer; both are measured just
- * before, unless --peak states them. Constants lie where all that the run touches fits,
- * everything else where the kernel's own bytes fit. */
+ * Beside it stands the least time that the machine allows: its operations at the peak of multiply-adds, or its bytes at
+ * the bandwidth of where they lie, whichever is longer; both are measured just before, unless --peak states them.
+ * Constants lie where all that the run touches fits, everything else where the kernel's own bytes fit. */
 #include "cli/cli.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* A bar on the terminal when a step takes over a second; nothing when stderr is no terminal. The library tells the
- * phases as it comes to them; a thread of ours draws, so that the bar also moves
- * within a long phase. The state is the terminal's, so there is one of it. */
+ * phases as it comes to them; a thread of ours draws, so that the bar also moves within a long phase. The state is the
+ * terminal's, so there is one of it. */
 #include "cli/cli.h"
 #include <pthread.h>
 #include <string.h>

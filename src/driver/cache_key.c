@@ -1,10 +1,10 @@
 /* What does compiled code depend on? All of it is written into one text, whose digest names the entry: what is not
  * in this text must not change the code.
  *
- * The compiler is known by the identifier that the linker gave its file, so that every change of it makes a new
- * key, LLVM by its file's size and time (it is not loaded); files of the model by their contents (a hundred
- * megabytes take a few tens of milliseconds),
- * which holds whatever happened to their names and times. Numbers of threads are not in it: they do not change code. */
+ * The compiler is known by the identifier that the linker gave its file, so that every change of it makes a new key,
+ * LLVM by its file's size and time (it is not loaded); files of the model by their contents (a hundred megabytes take a
+ * few tens of milliseconds), which holds whatever happened to their names and times. Numbers of threads are not in it:
+ * they do not change code. */
 #include "codegen/llvm/llvm.h"
 #include "driver/cache.h"
 #include <elf.h>

@@ -125,9 +125,8 @@ bool options_read(ctx *c, const ek_session *s, const ek_options *o, pipe_opts *o
 source model_source(const ek_model *m);
 strvec model_ops(ctx *c, const ek_model *m);
 bool model_lowered(ek_model *m, ek_code *code); /* lowers the model if it was not; its shapes are known then */
-/* Makes a context, and calls fn in it with a fresh pipeline whose model is loaded and lowered (setup, if any, sees
- * it before). The context is handed to the caller (by *keep) when fn gives EK_OK, and
- * freed otherwise. */
+/* Makes a context, and calls fn in it with a fresh pipeline whose model is loaded and lowered (setup, if any, sees it
+ * before). The context is handed to the caller (by *keep) when fn gives EK_OK, and freed otherwise. */
 ek_code in_pipe(ek_model *m, const ek_options *o, void (*setup)(pipeline *p, void *env),
                 ek_code (*fn)(pipeline *p, void *env), void *env, ctx **keep);
 void fill_tensor(ek_tensor_info *out, const char *name, etype t, uint32_t rank, ctx *c, const sz *shape);

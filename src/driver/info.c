@@ -1,9 +1,8 @@
 /* What is a model made of, and how much work is it? Layers are the nodes of the graph; their work is counted in the
- * stages that their definitions expand to, before any rewriting, so that the figures
- * do not depend on the compiler's cleverness. Counts are polynomials in the open dimensions. A multiplication
- * whose result goes straight into a sum is one MAC together with the addition; padding
- * counts like data; both branches of an If count, the body of a loop counts as often as it runs (once where that
- * is not known before the run). */
+ * stages that their definitions expand to, before any rewriting, so that the figures do not depend on the compiler's
+ * cleverness. Counts are polynomials in the open dimensions. A multiplication whose result goes straight into a sum is
+ * one MAC together with the addition; padding counts like data; both branches of an If count, the body of a loop counts
+ * as often as it runs (once where that is not known before the run). */
 #include "driver/driver.h"
 #include <string.h>
 #include <strings.h>

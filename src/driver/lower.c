@@ -1,6 +1,5 @@
 /* How does a graph become expr? See lower.h. Nodes whose results nobody needs are left out. A node that fails leaves
- * its results unknown; nodes that need them are skipped silently, so that one cause
- * gives one error. */
+ * its results unknown; nodes that need them are skipped silently, so that one cause gives one error. */
 #include "driver/lower_in.h"
 #include <string.h>
 
@@ -387,10 +386,9 @@ static bool simpler(low *L) {
   return false;
 }
 /* ---- what nodes ask of the sizes of inputs: that an axis has size 1, that two agree, that one is within bounds ----
- * It is checked before the model or the branch of an If runs, and so holds for the nodes before the one that
- * asks, too: where shapes become simpler by it all nodes are lowered anew, knowing it, and what was asked is
- * kept. Not where
- * sizes are found in a run: these would get new names. */
+ * It is checked before the model or the branch of an If runs, and so holds for the nodes before the one that asks, too:
+ * where shapes become simpler by it all nodes are lowered anew, knowing it, and what was asked is kept. Not where sizes
+ * are found in a run: these would get new names. */
 static uint64_t asked_by(const low *L, uint32_t block) { /* which graph a block has, of which variant; 0: none */
   uint64_t graph = (uint64_t)(uintptr_t)L->branch.v[block];
   for (uint32_t v = 0; graph && v < 2; v++)

@@ -6,10 +6,9 @@
  *   if N == 8 { X8[i<8, ..] = X[i, ..];  the graph with 8;  Y[n<N, ..] = its output[n, ..] } else { the graph with N }
  *   if N >= 4 { the graph with N, known to be at least 4 } else { the graph with N }
  *
- * One variant besides the general one, whatever the number of dimensions with a likely size. Conditions of the
- * general branch on the inputs' sizes hold for both, and are checked at entry. Where an output's size is found
- * only
- * while running, or an output is a list, there is no variant. */
+ * One variant besides the general one, whatever the number of dimensions with a likely size. Conditions of the general
+ * branch on the inputs' sizes hold for both, and are checked at entry. Where an output's size is found only while
+ * running, or an output is a list, there is no variant. */
 #include "driver/lower_in.h"
 #include <string.h>
 

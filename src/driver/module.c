@@ -1,6 +1,6 @@
-/* Compiled code as a handle: made by compiling in this process, by loading a saved library, or, for comparison,
- * without any code (the evaluator). All three are described by one record (ek_rt_model),
- * so that runs and the functions that tell about inputs and outputs need not know which it is. */
+/* Compiled code as a handle: made by compiling in this process, by loading a saved library, or, for comparison, without
+ * any code (the evaluator). All three are described by one record (ek_rt_model), so that runs and the functions that
+ * tell about inputs and outputs need not know which it is. */
 #include "codegen/image/image.h"
 #include "driver/cache.h"
 #include "eval/eval.h"

@@ -1,9 +1,9 @@
 /* Which operators are there, and what is known about each? A table in Markdown, made from the definitions alone:
  * nothing in it is written by hand but the rows of operators that have no definition.
  *
- * Versions: all opsets are read; listed are those whose change needs a rewriting on import. Gradient and cost
- * come from calls made up from the signature (notation/instance.h): a definition is
- * differentiated for a few random calls, and costs are formulas of one call with symbolic sizes.
+ * Versions: all opsets are read; listed are those whose change needs a rewriting on import. Gradient and cost come from
+ * calls made up from the signature (notation/instance.h): a definition is differentiated for a few random calls, and
+ * costs are formulas of one call with symbolic sizes.
  */
 #include "driver/driver.h"
 #include "grad/grad.h"

@@ -1,6 +1,6 @@
 /* What happens to a model on its way to native code, and in which order? The functions below are the answer, top to
- * bottom: load, lower, optimise, program, jit. Each ends in a call of `ran`, which
- * tells the time of the pass to who asked, verifies the result, prints it for --after, and says whether to go on. */
+ * bottom: load, lower, optimise, program, jit. Each ends in a call of `ran`, which tells the time of the pass to who
+ * asked, verifies the result, prints it for --after, and says whether to go on. */
 #include "driver/pipeline.h"
 #include "passes/passes.h"
 #include <ctype.h>

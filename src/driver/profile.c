@@ -1,12 +1,11 @@
-/* Where does the time of a run go? A module compiled for it (ek_options.profile) calls the empty kernel `tick`
- * before and after each launch (program.timed), through the function that hands kernels to
- * threads; the run's own such function looks at the clock there. What runs in between is the code of any other
- * module, so that the times are those of its kernels; only the time between them grows, by
- * two calls a launch.
+/* Where does the time of a run go? A module compiled for it (ek_options.profile) calls the empty kernel `tick` before
+ * and after each launch (program.timed), through the function that hands kernels to threads; the run's own such
+ * function looks at the clock there. What runs in between is the code of any other module, so that the times are those
+ * of its kernels; only the time between them grows, by two calls a launch.
  *
- * What a launch does is counted in its stages as they are after all passes: operations once a point, and of each
- * tensor from outside, and of each that it stores, the bytes once. Nodes that have no
- * stage of their own any more became part of those that read them. */
+ * What a launch does is counted in its stages as they are after all passes: operations once a point, and of each tensor
+ * from outside, and of each that it stores, the bytes once. Nodes that have no stage of their own any more became part
+ * of those that read them. */
 #include "driver/driver.h"
 #include "expr/expr.h"
 #include <string.h>

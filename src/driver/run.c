@@ -1,9 +1,7 @@
 /* Running a module: one call record, the memory it points to, and the threads. Nothing here touches a context or the
- * session, so that runs of one module work side by side.
- * prepare() asks the module's plan for sizes, compares them with the limit, and gets memory; execute() with the
- * same sizes gets none. A run may find sizes that plan could not bound: it then stops where it finds them, gets
- * more
- * memory, and begins again; what it got stays for the next run. */
+ * session, so that runs of one module work side by side. prepare() asks the module's plan for sizes, compares them with
+ * the limit, and gets memory; execute() with the same sizes gets none. A run may find sizes that plan could not bound:
+ * it then stops where it finds them, gets more memory, and begins again; what it got stays for the next run. */
 #include "driver/driver.h"
 #include <stdio.h>
 #include <string.h>

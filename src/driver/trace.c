@@ -1,6 +1,5 @@
-/* When did what run in which thread? Events of one execute: each launch in the caller, and each piece of a launch
- * that a
- * thread took. They are written without a lock, into room that is got beforehand; what does not fit is left out. */
+/* When did what run in which thread? Events of one execute: each launch in the caller, and each piece of a launch that
+ * a thread took. They are written without a lock, into room that is got beforehand; what does not fit is left out. */
 #include "driver/driver.h"
 #include <stdatomic.h>
 #include <string.h>

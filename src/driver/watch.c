@@ -1,7 +1,6 @@
 /* Values on the way: which tensors does a model compute, and how does one look at them? A value that is asked for
- * becomes
- * one more output of the graph, before anything is lowered: so every level, every emitter and the evaluator gives it,
- * with nothing said about it anywhere else. */
+ * becomes one more output of the graph, before anything is lowered: so every level, every emitter and the evaluator
+ * gives it, with nothing said about it anywhere else. */
 #include "driver/driver.h"
 #include <string.h>
 

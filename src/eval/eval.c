@@ -1,11 +1,10 @@
 /* What is the value of a tensor, by the semantics of expr.h alone?
  *
- * Tensors are computed on demand and once: need_tensor finds the stage, `if` or loop that makes one, needs what
- * that reads, and runs it. A stage is planned for the sizes at hand and its points are
- * enumerated in row-major order, a strip of 256 at a time; large stages share their strips among threads. Updates
- * run sequentially after the value. The stages of a recurrence run together, a step at a
- * time. Symbols get their values from the inputs' shapes, from late tensors, from loop counters and from the
- * shapes of values that enter a loop's body.
+ * Tensors are computed on demand and once: need_tensor finds the stage, `if` or loop that makes one, needs what that
+ * reads, and runs it. A stage is planned for the sizes at hand and its points are enumerated in row-major order, a
+ * strip of 256 at a time; large stages share their strips among threads. Updates run sequentially after the value. The
+ * stages of a recurrence run together, a step at a time. Symbols get their values from the inputs' shapes, from late
+ * tensors, from loop counters and from the shapes of values that enter a loop's body.
  *
  * This file knows nothing of passes or schedules, on purpose: it is what they are compared with.
  */

@@ -1,9 +1,9 @@
 /* What does one scalar operation give, lane by lane?
  *
- * The definitions of ops.h, spelled out: floats in their own precision (transcendental functions through double,
- * then rounded), narrow floats in f32 and rounded to their type afterwards (for + - * /
- * and sqrt that is the correctly rounded result, f32 having more than twice their digits), integers in 64 bits
- * and wrapped. One long dispatch per class of lanes.
+ * The definitions of ops.h, spelled out: floats in their own precision (transcendental functions through double, then
+ * rounded), narrow floats in f32 and rounded to their type afterwards (for + - * / and sqrt that is the correctly
+ * rounded result, f32 having more than twice their digits), integers in 64 bits and wrapped. One long dispatch per
+ * class of lanes.
  */
 #include "eval/eval_in.h"
 #include <math.h>

@@ -1,11 +1,10 @@
 /* What is there to compute for a value, once sizes are numbers?
  *
- * The plan is the value's DAG with three things settled: symbols are replaced by their numbers, index polynomials
- * are nodes of scalar arithmetic over the variables, and each node knows whether it
- * differs between lanes, which loop variables it depends on, and whether it can fail. The index of an access is
- * kept as a part that differs between lanes and one that does not, so that only the
- * latter is computed again inside a reduction. Equal nodes are made once. Runs in one thread, before the strips:
- * it uses the sym room, the strips do not.
+ * The plan is the value's DAG with three things settled: symbols are replaced by their numbers, index polynomials are
+ * nodes of scalar arithmetic over the variables, and each node knows whether it differs between lanes, which loop
+ * variables it depends on, and whether it can fail. The index of an access is kept as a part that differs between lanes
+ * and one that does not, so that only the latter is computed again inside a reduction. Equal nodes are made once. Runs
+ * in one thread, before the strips: it uses the sym room, the strips do not.
  */
 #include "eval/eval_in.h"
 #include <string.h>

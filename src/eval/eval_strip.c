@@ -1,10 +1,9 @@
 /* What are a plan's values at 256 points?
  *
- * worker_value gives the strip of a node, computing it if its last one is no longer true: a node is true as long
- * as the strip of points is the same, none of the loop variables it depends on has
- * changed since its stamp, and it was computed for the lanes now asked for. Nodes that do not differ between
- * lanes are computed in lane 0 and spread out only when somebody needs more. Who asks
- * guarantees that at least one lane is alive.
+ * worker_value gives the strip of a node, computing it if its last one is no longer true: a node is true as long as the
+ * strip of points is the same, none of the loop variables it depends on has changed since its stamp, and it was
+ * computed for the lanes now asked for. Nodes that do not differ between lanes are computed in lane 0 and spread out
+ * only when somebody needs more. Who asks guarantees that at least one lane is alive.
  */
 #include "eval/eval_in.h"
 #include <math.h>

@@ -1,14 +1,13 @@
 /* How does a tensor expression come to be?
  *
- * Idea. Values are hash-consed: a node is looked up by its contents before it is made, so equal structure has
- * equal ids and a DAG never repeats itself. Construction is structural: nothing is
- * simplified here, with two exceptions that keep one value from having two spellings: an index node of an integer
- * constant is the i64 constant, and an index node of a lone data atom is the
- * value behind the atom. Constants are rounded to their type when they are made and all NaNs are one NaN.
+ * Idea. Values are hash-consed: a node is looked up by its contents before it is made, so equal structure has equal ids
+ * and a DAG never repeats itself. Construction is structural: nothing is simplified here, with two exceptions that keep
+ * one value from having two spellings: an index node of an integer constant is the i64 constant, and an index node of a
+ * lone data atom is the value behind the atom. Constants are rounded to their type when they are made and all NaNs are
+ * one NaN.
  *
- * Invariants. Nodes never change; an ex refers only to smaller ids (also through the data atoms of its indices).
- * Type errors here are ours (ctx_bug). Tensor names are identifiers, unique in the
- * module.
+ * Invariants. Nodes never change; an ex refers only to smaller ids (also through the data atoms of its indices). Type
+ * errors here are ours (ctx_bug). Tensor names are identifiers, unique in the module.
  */
 #include "expr/expr.h"
 #include "expr/build.h"

@@ -482,9 +482,9 @@ void stage_rewrite(emodule *m, uint32_t s, const ex_map *f); /* value, update va
 uint64_t expr_cost(emodule *m, ex e);
 
 /* ---- index analysis -------------------------------------------------------------------------- */
-/* Values of the digits of a stage (flattened over its axes, outer to inner) when it is read at idx[naxes]. False if
- * a digit cannot be separated; then *split_var, *split_inner (may be NULL) say which
- * variable to split (v = inner*v1 + v0) to make it succeed, or *split_var is 0. `out` must hold expr_ndigits values. */
+/* Values of the digits of a stage (flattened over its axes, outer to inner) when it is read at idx[naxes]. False if a
+ * digit cannot be separated; then *split_var, *split_inner (may be NULL) say which variable to split (v = inner*v1 +
+ * v0) to make it succeed, or *split_var is 0. `out` must hold expr_ndigits values. */
 bool expr_comps(emodule *m, uint32_t producer, const sz *idx, sz *out, atom *split_var, sz *split_inner);
 uint32_t expr_ndigits(const stage *s);
 /* writes the stage's digits one after the other, axes outer to inner */

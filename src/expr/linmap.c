@@ -1,6 +1,6 @@
 /* What does a constant hold that is a linear map of another one? It is computed where it will lie, in any order of
- * pieces: the form of a constant with fewer multiplications (pass_winograd.c) is
- * several times as large as the constant, and is wanted once, in the order of a pack.
+ * pieces: the form of a constant with fewer multiplications (pass_winograd.c) is several times as large as the
+ * constant, and is wanted once, in the order of a pack.
  *
  * A row's columns are computed side by side, in f64: r0 x r1 lines of inputs become n0 x r1, and then n0 x n1. */
 #include "expr/expr.h"

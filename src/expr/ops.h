@@ -1,18 +1,16 @@
 /* The scalar operations: one table for the notation, the evaluator, gradients, loops and every emitter.
  *   X(id, "name", arity, result, cost)
  * result: S same type as the operands (all of one type), B bool from operands of one type, T the node's own type
- * (conversions, select: see notes). cost: rough scalar operations.
- * Notes. Floats follow IEEE; integers wrap at their width. `/` (div) is for floats only; idiv and mod floor (sign
- * of the divisor); division by zero of integers gives 0. fmod and tdiv-like truncation: fmod has the
- * sign of the dividend. min/max of floats: NaN wins. sel(c, a, b), and, or evaluate lazily: an access in the
- * branch not taken may be out of range. cast: see et_convert. sat: clamp to the
- * node type's range, then convert (the caller rounds). satf: the same for the small floats. bitcast: same width.
- * round_even: to integer, ties to even. ldexp(x, n): x * 2^floor(n),
- * rounded once, for n (in the type of x) of at most 2*126 (f64: 2*1022) either way. shl/shr: logical for unsigned,
- * arithmetic shr for signed; shift counts outside the width give 0 (or the sign). rand(seed, position): f32 in
- * [0,1) by Philox 4x32-10, both operands i64:
- * key = (low, high word of seed), counter = (low, high word of position, 0, 0), 10 rounds; of the first output
- * word x0 the value is (x0 >> 8) * 2^-24. */
+ * (conversions, select: see notes). cost: rough scalar operations. Notes. Floats follow IEEE; integers wrap at their
+ * width. `/` (div) is for floats only; idiv and mod floor (sign of the divisor); division by zero of integers gives 0.
+ * fmod and tdiv-like truncation: fmod has the sign of the dividend. min/max of floats: NaN wins. sel(c, a, b), and, or
+ * evaluate lazily: an access in the branch not taken may be out of range. cast: see et_convert. sat: clamp to the node
+ * type's range, then convert (the caller rounds). satf: the same for the small floats. bitcast: same width. round_even:
+ * to integer, ties to even. ldexp(x, n): x * 2^floor(n), rounded once, for n (in the type of x) of at most 2*126 (f64:
+ * 2*1022) either way. shl/shr: logical for unsigned, arithmetic shr for signed; shift counts outside the width give 0
+ * (or the sign). rand(seed, position): f32 in [0,1) by Philox 4x32-10, both operands i64: key = (low, high word of
+ * seed), counter = (low, high word of position, 0, 0), 10 rounds; of the first output word x0 the value is (x0 >> 8) *
+ * 2^-24. */
 #ifndef EK_EXPR_OPS_H
 #define EK_EXPR_OPS_H
 // clang-format off

@@ -1,10 +1,9 @@
 /* What does a module look like as text?
  *
  * Order: sizes, recurrences, inputs and constants, the blocks' items in their order, outputs, late sizes, guards and
- * checks, kernels. Stages print one statement each; see the head of parse.c for the grammar and
- * print_value.c for names. Sizes and recurrences are met while the rest is printed, so the rest goes to a buffer first.
- * Only what a live item, an input or an output refers to is printed: dead stages are
- * not.
+ * checks, kernels. Stages print one statement each; see the head of parse.c for the grammar and print_value.c for
+ * names. Sizes and recurrences are met while the rest is printed, so the rest goes to a buffer first. Only what a live
+ * item, an input or an output refers to is printed: dead stages are not.
  */
 #include "expr/print.h"
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* What does a value or a size look like as text?
  *
- * Idea. The text must read back to the same module and print to the same text again, although atom and node
- * numbers differ in the copy. So nothing here depends on numbers: variables get names that
- * are unique in the module (in order of appearance), the terms of a polynomial and the arms of min and max are
- * ordered by their own text (data atoms by a structural hash), and a shared sub-value is
- * written out where it first appears, `($1 := ...)`, and as `$1` afterwards. The grammar is at the head of parse.c.
+ * Idea. The text must read back to the same module and print to the same text again, although atom and node numbers
+ * differ in the copy. So nothing here depends on numbers: variables get names that are unique in the module (in order
+ * of appearance), the terms of a polynomial and the arms of min and max are ordered by their own text (data atoms by a
+ * structural hash), and a shared sub-value is written out where it first appears, `($1 := ...)`, and as `$1`
+ * afterwards. The grammar is at the head of parse.c.
  */
 #include "expr/print.h"
 #include <math.h>

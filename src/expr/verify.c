@@ -1,13 +1,12 @@
 /* Is a module well-formed?
  *
- * Run after every pass in debugging builds and by the tests: cheap structural checks of what expr.h promises. In
- * order: (1) each stage alone: types, ranks, which variables its values may use; (2)
- * variables belong to one stage (a recurrence's to its group) and no reduction binds what encloses it; (3) blocks hold
- * each live stage once and control flow is typed; (4) whatever is read stands earlier or
- * in an enclosing block, in a recurrence possibly a step earlier; (5) kernels hold the stages. Complaints are about us:
- * E_INTERNAL, naming the pass; about a text (no pass): E_MODEL. expr_verify_ranges is separate, because it needs
- * the
- * prover: accesses without `else` must be in range given the conditions around them.
+ * Run after every pass in debugging builds and by the tests: cheap structural checks of what expr.h promises. In order:
+ * (1) each stage alone: types, ranks, which variables its values may use; (2) variables belong to one stage (a
+ * recurrence's to its group) and no reduction binds what encloses it; (3) blocks hold each live stage once and control
+ * flow is typed; (4) whatever is read stands earlier or in an enclosing block, in a recurrence possibly a step earlier;
+ * (5) kernels hold the stages. Complaints are about us: E_INTERNAL, naming the pass; about a text (no pass): E_MODEL.
+ * expr_verify_ranges is separate, because it needs the prover: accesses without `else` must be in range given the
+ * conditions around them.
  */
 #include "expr/build.h"
 #include <stdio.h>

@@ -1,20 +1,18 @@
 /* How are values looked through and rebuilt?
  *
- * Idea. A value is a DAG with two kinds of edges: operands, and the data atoms inside the indices of loads and
- * index nodes (an i64 value used as part of a size). Every walk here follows both, visits
- * each node once (a mark per node remembers; a map, where walks nest), and is bounded by the DAG, not by the tree
- * it unfolds to.
+ * Idea. A value is a DAG with two kinds of edges: operands, and the data atoms inside the indices of loads and index
+ * nodes (an i64 value used as part of a size). Every walk here follows both, visits each node once (a mark per node
+ * remembers; a map, where walks nest), and is bounded by the DAG, not by the tree it unfolds to.
  *
- * Rewriting replaces atoms and nodes at once: `atom` is asked for every variable and symbol, `node` for every
- * rebuilt node, operands first. Bound variables are handled here: one that `atom` maps to a
- * size is replaced in the reduction's list by the variables of that size, largest coefficient first (so that v ->
- * 4*a + b splits the loop and keeps its order), by nothing if it is a constant; one
- * whose extent changes is replaced by a fresh variable of the new extent. Sizes are rebuilt by sym_subst, whose
- * callback comes back here for data atoms: nested calls.
+ * Rewriting replaces atoms and nodes at once: `atom` is asked for every variable and symbol, `node` for every rebuilt
+ * node, operands first. Bound variables are handled here: one that `atom` maps to a size is replaced in the reduction's
+ * list by the variables of that size, largest coefficient first (so that v -> 4*a + b splits the loop and keeps its
+ * order), by nothing if it is a constant; one whose extent changes is replaced by a fresh variable of the new extent.
+ * Sizes are rebuilt by sym_subst, whose callback comes back here for data atoms: nested calls.
  *
- * Not done here: a stage's axes are the caller's (stage_rewrite leaves them), and substitutions must not bring a
- * free variable under a reduction that binds the same one (variables belong to one
- * stage each, so it takes an effort; expr_fresh gives a value new bound variables).
+ * Not done here: a stage's axes are the caller's (stage_rewrite leaves them), and substitutions must not bring a free
+ * variable under a reduction that binds the same one (variables belong to one stage each, so it takes an effort;
+ * expr_fresh gives a value new bound variables).
  */
 #include "expr/expr.h"
 #include "expr/build.h"

@@ -1,10 +1,9 @@
 /* Is a module a whole model: does every tensor and every size get a value from somewhere?
  *
- * expr_verify asks whether a module is well-formed, and pieces of one may be. Who compiles it relies on more:
- * each input is in the list of inputs, and where a size is used its symbols have a value. They have one if they
- * are a
- * dimension of an input, alone; defined by such as have one; a late size, from the place where its tensor is
- * computed to the end of that block; a loop's counter, in its body. One walk over the blocks in their order. */
+ * expr_verify asks whether a module is well-formed, and pieces of one may be. Who compiles it relies on more: each
+ * input is in the list of inputs, and where a size is used its symbols have a value. They have one if they are a
+ * dimension of an input, alone; defined by such as have one; a late size, from the place where its tensor is computed
+ * to the end of that block; a loop's counter, in its body. One walk over the blocks in their order. */
 #include "expr/build.h"
 
 typedef struct whole {

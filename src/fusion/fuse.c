@@ -1,13 +1,12 @@
 /* How are stages grouped into kernels?
  *
  * Block by block, stages in order. Reductions of two operands, windows, recurrences and updates open kernels;
- * element-wise stages and row reductions join a kernel they read from if the indices allow
- * it (fuse_join.c); updates at the places of a ranking join it; placements become virtual when their producers
- * can store in place (fuse_place.c). Then leftovers in front of a kernel move into it (fuse_prologue.c), and
- * contraction - row chain -
- * contraction becomes one kernel (fuse_composite.c), and where much would be handed over, a contraction joins the
- * window over what it makes (fuse_rolling.c), and what stands around a contraction joins it (fuse_blocks.c). At the
- * end kernels are ordered by dependence and written to the module, and the block's items are put in that order.
+ * element-wise stages and row reductions join a kernel they read from if the indices allow it (fuse_join.c); updates at
+ * the places of a ranking join it; placements become virtual when their producers can store in place (fuse_place.c).
+ * Then leftovers in front of a kernel move into it (fuse_prologue.c), and contraction - row chain - contraction becomes
+ * one kernel (fuse_composite.c), and where much would be handed over, a contraction joins the window over what it makes
+ * (fuse_rolling.c), and what stands around a contraction joins it (fuse_blocks.c). At the end kernels are ordered by
+ * dependence and written to the module, and the block's items are put in that order.
  */
 #include "fusion/fuse.h"
 #include <string.h>

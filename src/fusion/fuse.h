@@ -1,9 +1,9 @@
 /* Private to the grouping of stages into kernels.
  *
- * A node is a kernel in the making, a placement (virtual), or a branch or loop of the block (opaque). anc holds,
- * as bits, the nodes a node depends on, directly or not: every question about cycles is
- * one look. canon maps every output variable of a member of a kernel to the canonical variable; a variable
- * belongs to one stage, so one map serves all kernels.
+ * A node is a kernel in the making, a placement (virtual), or a branch or loop of the block (opaque). anc holds, as
+ * bits, the nodes a node depends on, directly or not: every question about cycles is one look. canon maps every output
+ * variable of a member of a kernel to the canonical variable; a variable belongs to one stage, so one map serves all
+ * kernels.
  */
 #ifndef EK_FUSE_H
 #define EK_FUSE_H

@@ -1,12 +1,11 @@
 /* When does a contraction run block by block, together with what makes its operand and what reads its result?
  *
- * A kernel before a contraction writes all of an operand, the contraction reads it, writes all of its result, and
- * the kernels behind read that. Where these are larger than the L2 cache, each is fetched from the L3 cache or
- * memory. If
- * all of them have variables in common - each reads the others' values at the very point of these variables -,
- * they run one after the other for a point of some of them, and what they hand over takes the room of that
- * point only. The operand may be a placement, whose pieces the kernel before computes (the tiles of a Winograd
- * transform), or an ordinary tensor (a depthwise convolution before a pointwise one).
+ * A kernel before a contraction writes all of an operand, the contraction reads it, writes all of its result, and the
+ * kernels behind read that. Where these are larger than the L2 cache, each is fetched from the L3 cache or memory. If
+ * all of them have variables in common - each reads the others' values at the very point of these variables -, they run
+ * one after the other for a point of some of them, and what they hand over takes the room of that point only. The
+ * operand may be a placement, whose pieces the kernel before computes (the tiles of a Winograd transform), or an
+ * ordinary tensor (a depthwise convolution before a pointwise one).
  *
  * It pays when much is handed over, against the constants of the contraction, which are read again for every
  * point; and each point must keep enough rows for a tile of the contraction.

@@ -1,11 +1,10 @@
 /* When do a contraction, a chain over its rows and a second contraction become one kernel?
  *
- * C2 reduces variables s of an operand P; P comes from a row kernel read by nobody else whose outer variables are
- * all of P's but s; and that kernel reads exactly one contraction that nobody else
- * reads. Then for one point of the outer variables the whole chain needs one row of the first product only. It
- * pays when the chain can be computed online (its row reductions are a maximum m and the
- * sum of exp(x - m): the row never exists), or when the second operand varies with the batch (else weights would
- * be streamed once per row).
+ * C2 reduces variables s of an operand P; P comes from a row kernel read by nobody else whose outer variables are all
+ * of P's but s; and that kernel reads exactly one contraction that nobody else reads. Then for one point of the outer
+ * variables the whole chain needs one row of the first product only. It pays when the chain can be computed online (its
+ * row reductions are a maximum m and the sum of exp(x - m): the row never exists), or when the second operand varies
+ * with the batch (else weights would be streamed once per row).
  */
 #include "fusion/fuse.h"
 

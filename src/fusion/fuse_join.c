@@ -1,12 +1,11 @@
 /* May a stage join a kernel it reads from, and does it pay?
  *
- * Legality: for every access of the stage to a member, the digits of the member at the access are computed; a
- * digit that is exactly one variable of the stage names the same loop, any other digit's
- * loop is no longer shared (it leaves `outer`). Refused: guarded reads, digits that cannot be separated, one
- * variable named twice, nothing shared, a dependence that goes out of the kernel and comes
- * back. Benefit, with sizes in front of it: behind a heavy kernel only element-wise work over its own index space
- * (a few interleaved digits may be lost); behind a light one anything whose private
- * part stays in cache.
+ * Legality: for every access of the stage to a member, the digits of the member at the access are computed; a digit
+ * that is exactly one variable of the stage names the same loop, any other digit's loop is no longer shared (it leaves
+ * `outer`). Refused: guarded reads, digits that cannot be separated, one variable named twice, nothing shared, a
+ * dependence that goes out of the kernel and comes back. Benefit, with sizes in front of it: behind a heavy kernel only
+ * element-wise work over its own index space (a few interleaved digits may be lost); behind a light one anything whose
+ * private part stays in cache.
  */
 #include "fusion/fuse.h"
 

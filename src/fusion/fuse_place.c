@@ -1,11 +1,10 @@
 /* Can the pieces of a placement be stored in place by their producers?
  *
- * A piece whose update is a one-to-one renaming of all the digits of a stage of the same block is stored inside
- * the placement by that stage's kernel, if the stage is not stored elsewhere and its
- * value leaves no other way. For any other piece a copy stage is made, which is fused like every element-wise
- * stage: it may become a second store of the producer's kernel, or join nothing and be
- * moved by a kernel of its own (which some copies of one placement share). So a placement itself never costs a
- * kernel: it is virtual.
+ * A piece whose update is a one-to-one renaming of all the digits of a stage of the same block is stored inside the
+ * placement by that stage's kernel, if the stage is not stored elsewhere and its value leaves no other way. For any
+ * other piece a copy stage is made, which is fused like every element-wise stage: it may become a second store of the
+ * producer's kernel, or join nothing and be moved by a kernel of its own (which some copies of one placement share). So
+ * a placement itself never costs a kernel: it is virtual.
  *
  * Pieces over equal loops that read the same tensor are computed together: what they have in common is then
  * computed once.

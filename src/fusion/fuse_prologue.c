@@ -1,10 +1,9 @@
 /* Which element-wise leftovers go into the kernel behind them?
  *
- * An element-wise stage that joined nobody and is read by one unguarded access of one reduction is computed where
- * it is read. That repeats its work for every tap of a window and every tile of
- * columns, so it must be cheap; what it saves is one store and one load of each element and a kernel: little
- * where the tensor stays in a cache near the core.
- * What is gathered for each row of a product stays outside: its rows would be taken one at a time.
+ * An element-wise stage that joined nobody and is read by one unguarded access of one reduction is computed where it is
+ * read. That repeats its work for every tap of a window and every tile of columns, so it must be cheap; what it saves
+ * is one store and one load of each element and a kernel: little where the tensor stays in a cache near the core. What
+ * is gathered for each row of a product stays outside: its rows would be taken one at a time.
  */
 #include "fusion/fuse.h"
 

@@ -1,10 +1,9 @@
 /* What kind of reduction is a stage?
  *
- * The body of a sum is a product of factors; factors are grouped into operands by the variables that occur in
- * them (two factors are always two operands; of three or more, one whose variables are
- * among another's joins it). With two operands A and B, an output variable of A only is a row, of B only a
- * column, of both a batch; a reduction variable of both is reduced. The names follow from
- * nothing else.
+ * The body of a sum is a product of factors; factors are grouped into operands by the variables that occur in them (two
+ * factors are always two operands; of three or more, one whose variables are among another's joins it). With two
+ * operands A and B, an output variable of A only is a row, of B only a column, of both a batch; a reduction variable of
+ * both is reduced. The names follow from nothing else.
  * - contraction: reduced variables, rows and columns.
  * - matvec: rows or columns only, no window.
  * - stencil: a window and no columns, or one operand only.

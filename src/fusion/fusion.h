@@ -7,11 +7,11 @@
  * P's values are to be stored inside Y's memory by the kernel that computes P; the stage itself costs nothing. P
  * may be a placement again. Each P stands in at most one placement.
  *
- * KERNELS. The stages of a kernel are listed in dependence order. `outer` are the canonical variables that all
- * members share: for one value of them, every member reads of the other members only
- * elements with the same value of them (the tile-local property), so that a kernel may run its outer points in
- * any order and in parallel. Members may have further variables of their own ("inner").
- * canon maps every output variable of a member to its canonical variable (itself, when it is shared with nobody).
+ * KERNELS. The stages of a kernel are listed in dependence order. `outer` are the canonical variables that all members
+ * share: for one value of them, every member reads of the other members only elements with the same value of them (the
+ * tile-local property), so that a kernel may run its outer points in any order and in parallel. Members may have
+ * further variables of their own ("inner"). canon maps every output variable of a member to its canonical variable
+ * (itself, when it is shared with nobody).
  * Classes:
  * - contraction, stencil, matvec: leader (the reduction; two of them when two products share one accumulator),
  *   then element-wise followers over the leader's own index space. A follower may lack a few

@@ -1,11 +1,10 @@
 /* How do contributions become an adjoint?
  *
- * Each contribution is a gather over the index space of its tensor where its index map can be inverted
- * (invert.c). One gather alone is the adjoint stage; of several, element-wise ones are written
- * into one sum and the others become stages that the sum reads (R9). What cannot be inverted, a read at indices
- * from data, is scattered: the adjoint stage starts from the sum and adds them up in
- * updates, in row-major order. Before that, variables that the place does not depend on are summed up in a stage
- * of their own.
+ * Each contribution is a gather over the index space of its tensor where its index map can be inverted (invert.c). One
+ * gather alone is the adjoint stage; of several, element-wise ones are written into one sum and the others become
+ * stages that the sum reads (R9). What cannot be inverted, a read at indices from data, is scattered: the adjoint stage
+ * starts from the sum and adds them up in updates, in row-major order. Before that, variables that the place does not
+ * depend on are summed up in a stage of their own.
  */
 #include "grad/grad_in.h"
 #include <string.h>

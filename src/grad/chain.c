@@ -1,14 +1,12 @@
 /* How does a value depend on each read in it? The scalar chain rule.
  *
- * Idea. A value is a DAG of scalar operations over reads. The adjoint of the root is 1; nodes are visited in
- * descending order (an ex refers to smaller ids only), and every node hands its adjoint,
- * times the local partial derivative, to its operands. What arrives at a read is d value / d read. The partials
- * are one line per operation below.
+ * Idea. A value is a DAG of scalar operations over reads. The adjoint of the root is 1; nodes are visited in descending
+ * order (an ex refers to smaller ids only), and every node hands its adjoint, times the local partial derivative, to
+ * its operands. What arrives at a read is d value / d read. The partials are one line per operation below.
  *
  * Conditions. `c ? a : b`, min and max hand the adjoint on under a condition. It stays apart from the factor (a
- * `mask`), because behind it operands may be unreadable or infinite: a node holds a list
- * of (mask, factor). Two entries that differ in the sense of their last condition become one `c ? x : y`; equal
- * masks add.
+ * `mask`), because behind it operands may be unreadable or infinite: a node holds a list of (mask, factor). Two entries
+ * that differ in the sense of their last condition become one `c ? x : y`; equal masks add.
  *
  * Types. A factor has its node's type or a wider one: through a conversion from a wider type it widens, to a
  * narrower one it stays. Rounding points have derivative 1.

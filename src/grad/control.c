@@ -1,16 +1,15 @@
 /* How do branches and loops run backwards?
  *
- * Both are differentiated block by block: the block is cloned into a new one, the clone is differentiated like
- * any module (grad_block) with respect to the tensors it reads from outside, and what
- * comes out leaves the clone as results. The clone computes forward values again where the backward stages need
+ * Both are differentiated block by block: the block is cloned into a new one, the clone is differentiated like any
+ * module (grad_block) with respect to the tensors it reads from outside, and what comes out leaves the clone as
+ * results. The clone computes forward values again where the backward stages need
  * them: nothing but carried values is kept from the forward pass. if      the adjoints of
  * the results go into an `if` on the same condition; each branch gives the adjoints of what either branch reads
  * loop    of a known number of trips. The forward loop collects its carried values at the
- * beginning of every trip (a result more each). The backward loop runs u = 0 .., trip T-1-u of the forward one:
- * the clone of the body starts from the collected values; carried are the adjoints of the
- * carried values, and one sum per tensor that the body reads from outside What a loop carries may not change its
- * shape, and the number of trips may not depend on a condition: the collected values
- * would have no shape.
+ * beginning of every trip (a result more each). The backward loop runs u = 0 .., trip T-1-u of the forward one: the
+ * clone of the body starts from the collected values; carried are the adjoints of the carried values, and one sum per
+ * tensor that the body reads from outside What a loop carries may not change its shape, and the number of trips may not
+ * depend on a condition: the collected values would have no shape.
  */
 #include "grad/grad_in.h"
 #include <string.h>

@@ -2,10 +2,10 @@
  *
  * 1. Forward: which tensors depend on `wrt` through floats (active). Backward: which of these `outs` depend on
  *   (useful). 2. Reductions inside useful values become stages (hoist.c). 3. The block's
- * items are walked backwards; when a stage is reached all its readers have contributed, so its adjoint is
- * finished (adjoint.c) and the stage contributes to what it reads (value.c). A recurrence is
- * one step of this walk (recurrence.c). 4. The adjoints asked for are finished. New stages are appended to the block in
- * this order, which is one of dependence.
+ * items are walked backwards; when a stage is reached all its readers have contributed, so its adjoint is finished
+ * (adjoint.c) and the stage contributes to what it reads (value.c). A recurrence is one step of this walk
+ * (recurrence.c). 4. The adjoints asked for are finished. New stages are appended to the block in this order, which is
+ * one of dependence.
  */
 #include "grad/grad_in.h"
 #include <stdio.h>

@@ -1,11 +1,10 @@
 /* Where do reductions stand before a value is differentiated?
  *
- * Every reduction below the root of a value becomes a stage of its own over exactly its free variables, in front
- * of the stage that has it: then a value is one reduction of an element-wise body, or
- * element-wise, and the backward stages can read what the reduction gave instead of computing it once per point.
- * In a recurrence it becomes a member (its step first). Where it stood under a condition
- * it is computed also where the condition fails: reads that are not provably in range get an `else` of 0, which
- * nobody uses.
+ * Every reduction below the root of a value becomes a stage of its own over exactly its free variables, in front of the
+ * stage that has it: then a value is one reduction of an element-wise body, or element-wise, and the backward stages
+ * can read what the reduction gave instead of computing it once per point. In a recurrence it becomes a member (its
+ * step first). Where it stood under a condition it is computed also where the condition fails: reads that are not
+ * provably in range get an `else` of 0, which nobody uses.
  */
 #include "grad/grad_in.h"
 

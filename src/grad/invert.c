@@ -1,17 +1,16 @@
 /* Where does an element of X get its adjoint from? Inverting index maps (R3).
  *
- * A contribution says: for all points v, adjoint of X[f(v)] += d(v) * g(v). Here the equations x = f(v), one per
- * axis, are solved for variables of v, so that the contribution becomes a gather: a
- * value over x, in which the variables that stay unknown are summed over. An affine index c1*v1 + c2*v2 + .. + r
+ * A contribution says: for all points v, adjoint of X[f(v)] += d(v) * g(v). Here the equations x = f(v), one per axis,
+ * are solved for variables of v, so that the contribution becomes a gather: a value over x, in which the variables that
+ * stay unknown are summed over. An affine index c1*v1 + c2*v2 + .. + r
  * is solved, in this order of preference, by digits    the terms are digits of a mixed
  * radix number: the axis of the adjoint gets these digits, or v_i = (x - r) // c_i % extent shift     a
- * coefficient of 1 or -1: v = x - rest; of several the variable with the longest range residues
- * s*v + d*w + r with s > 1 (strided windows): with g = gcd(s, d), s = g*s', d = g*d', d' = 1 mod s': x - r =
- * g*(s'*u + q), w = s'*j + q, v = u - d'*j - q*(d' - 1)/s'. The adjoint is computed densely
+ * coefficient of 1 or -1: v = x - rest; of several the variable with the longest range residues s*v + d*w + r with s >
+ * 1 (strided windows): with g = gcd(s, d), s = g*s', d = g*d', d' = 1 mod s': x - r = g*(s'*u + q), w = s'*j + q, v = u
+ * - d'*j - q*(d' - 1)/s'. The adjoint is computed densely
  * over the digits (u, q), j summed over, and read at (x - r) / g: no test of divisibility remains division  v =
- * (x - rest) // s where that divides Several axes whose // and % cancel in the flat index
- * (reshape) are solved as one; else a variable under // is split in two. An index that fixes x keeps the equation
- * as a condition.
+ * (x - rest) // s where that divides Several axes whose // and % cancel in the flat index (reshape) are solved as one;
+ * else a variable under // is split in two. An index that fixes x keeps the equation as a condition.
  *
  * The range of a solved variable is proved, or becomes the `else 0` of a factor that reads at the variable
  * itself, if nothing else needs it; otherwise a condition. Conditions that no summed variable

@@ -4,10 +4,10 @@
  * With a[M] the adjoint of member M, by u:
  *     a[M][u] = (what readers outside contribute to M[T-1-u])  +  sum over readers R inside, at M[t - c]: (their
  *     contribution, computed at R's own step) read at u - c, else 0
- * A contribution is made in R's frame, where all that it reads of the forward pass is in range; it is a member
- * stage of its own, unless it is element-wise and c = 0. What members contribute to
- * tensors outside (weights, the terms that do not wait for the past) leaves the recurrence: an ordinary
- * contribution over t too, that reads a[R] at T-1-t: one contraction after the loop.
+ * A contribution is made in R's frame, where all that it reads of the forward pass is in range; it is a member stage of
+ * its own, unless it is element-wise and c = 0. What members contribute to tensors outside (weights, the terms that do
+ * not wait for the past) leaves the recurrence: an ordinary contribution over t too, that reads a[R] at T-1-t: one
+ * contraction after the loop.
  */
 #include "grad/grad_in.h"
 

@@ -1,9 +1,9 @@
 /* Where does a gradient that the definition states take part? (`stated` of expr.h)
  *
- * A given argument is a copy that the call alone reads. It is not active for the stages of the call, so nothing
- * is derived through them on its account; the results of the call are active
- * nevertheless. When the walk reaches the copy, all results are behind it and their adjoints complete: the note
- * is asked for the stages that compute the stated adjoints, once per call.
+ * A given argument is a copy that the call alone reads. It is not active for the stages of the call, so nothing is
+ * derived through them on its account; the results of the call are active nevertheless. When the walk reaches the copy,
+ * all results are behind it and their adjoints complete: the note is asked for the stages that compute the stated
+ * adjoints, once per call.
  */
 #include "grad/grad_in.h"
 

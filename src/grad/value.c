@@ -8,10 +8,10 @@
  *                  of equals (R7)
  *   prod           d value / d body is the product of the others. Safe at zeros and linear in time: with Z = the
  *                  number of zeros and P = the product of the rest: Z == 0: P / body, Z == 1: P at the
- * zero, else 0 Updates run backwards: += passes the adjoint on and hands dY[place] to its value; := hands it to
- * the last writer of each place (stored, unless places are unique) and leaves zeros there
- * for what stood before; max=, min= to the winner of each place (the first of equals, what stood before first of
- * all), *= times the product of the other factors, zeros counted as above.
+ * zero, else 0 Updates run backwards: += passes the adjoint on and hands dY[place] to its value; := hands it to the
+ * last writer of each place (stored, unless places are unique) and leaves zeros there for what stood before; max=, min=
+ * to the winner of each place (the first of equals, what stood before first of all), *= times the product of the other
+ * factors, zeros counted as above.
  */
 #include "grad/grad_in.h"
 #include <string.h>

@@ -1,15 +1,13 @@
 /* graph: the model as operators on typed tensors.
  *
- * A graph is a list of nodes in SSA form over values. A value is defined once: as a graph input, as a constant,
- * or as an output of one node. Names are unique within the whole model (subgraph values that
- * shadow are renamed at import; `source` keeps the model's spelling). Nodes are in dependence order. A node may
- * hold regions (If: then, else; Loop, Scan: body): graphs whose nodes may also use values of the
- * enclosing graphs. Every node is in the newest form of its operator that the operator library defines: opset
- * drift ends at import.
- * Dimensions are symbolic sizes (sym.h). A value's type is known after inference: element type, rank and dims;
- * small integer values (at most 64 elements) may also be known symbolically (`values`).
- * Constants refer to bytes (mapped file, never copied). Where a node came from (`name`, domain, source version)
- * is kept for messages.
+ * A graph is a list of nodes in SSA form over values. A value is defined once: as a graph input, as a constant, or as
+ * an output of one node. Names are unique within the whole model (subgraph values that shadow are renamed at import;
+ * `source` keeps the model's spelling). Nodes are in dependence order. A node may hold regions (If: then, else; Loop,
+ * Scan: body): graphs whose nodes may also use values of the enclosing graphs. Every node is in the newest form of its
+ * operator that the operator library defines: opset drift ends at import. Dimensions are symbolic sizes (sym.h). A
+ * value's type is known after inference: element type, rank and dims; small integer values (at most 64 elements) may
+ * also be known symbolically (`values`). Constants refer to bytes (mapped file, never copied). Where a node came from
+ * (`name`, domain, source version) is kept for messages.
  */
 #ifndef EK_GRAPH_H
 #define EK_GRAPH_H

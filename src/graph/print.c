@@ -10,8 +10,7 @@
  *   }
  *
  * Names that are not identifiers, and the words of this language, stand in quotes. Types of values are printed when
- * known; dims are size
- * expressions. Floats print so that they read back to the same value. */
+ * known; dims are size expressions. Floats print so that they read back to the same value. */
 #include "graph/graph.h"
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* ast: what the parser makes of a .ek source; read by the checker, the printer and the elaborator. Private to notation.
  *
- * Names are interned (intern of base.h): equal names are equal pointers. Every node carries the line and column
- * of its first token, so that errors of elaboration can point at it. Nothing is resolved
- * here: a NAME may turn out to be an index, a size, a pack, an element type, an attribute or a tensor; that is
- * the checker's and the elaborator's business.
+ * Names are interned (intern of base.h): equal names are equal pointers. Every node carries the line and column of its
+ * first token, so that errors of elaboration can point at it. Nothing is resolved here: a NAME may turn out to be an
+ * index, a size, a pack, an element type, an attribute or a tensor; that is the checker's and the elaborator's
+ * business.
  */
 #ifndef EK_NOTATION_AST_H
 #define EK_NOTATION_AST_H

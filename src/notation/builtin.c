@@ -1,7 +1,6 @@
 /* builtin: the functions that need no definition. Three families: questions about static things (len, shape, kind,
- * onnx_type, ..), the algebra of packs (take, weave, cat, prefix, ..), and scalar
- * functions, which run at once on sizes and numbers and become operations on element values. One table names them
- * all with their arity, for the checker too.
+ * onnx_type, ..), the algebra of packs (take, weave, cat, prefix, ..), and scalar functions, which run at once on sizes
+ * and numbers and become operations on element values. One table names them all with their arity, for the checker too.
  */
 #include "notation/elab.h"
 #include <math.h>
@@ -131,9 +130,8 @@ static int64_t *ints(el *x, vlist *l, const ast *at, const char *what) {
   return r;
 }
 
-/* equation "bij,bjk->bik" and the operands' ranks -> (letters of each operand as numbers, how many are output
- * letters, how many in all). Output letters come first; `...` stands for as many letters as
- * the widest needs. */
+/* equation "bij,bjk->bik" and the operands' ranks -> (letters of each operand as numbers, how many are output letters,
+ * how many in all). Output letters come first; `...` stands for as many letters as the widest needs. */
 static val einsum_plan(el *x, const char *eq, vlist *ranks, const ast *at) {
   enum { MAX_TERMS = 64, MAX_LETTERS = 128, ELL = 1000 };
   int term[MAX_TERMS + 1][MAX_LETTERS], len[MAX_TERMS + 1] = {0}, n = 0, ell = 0, ell_at[MAX_TERMS + 1];

@@ -1,10 +1,10 @@
 /* check: what can be said about a definition before it is used with particular types and sizes.
  *
- * Names are known, functions and operators get as many arguments as they take, attributes of called operators
- * exist, element types are types, outputs are computed, nothing is assigned that must not
- * be, and inside a stage a bare name that stands for an index somewhere is an index: as a size it must be written
- * size(k). Ranks, sizes, element types and ranges of accesses are checked at each use,
- * where they are known (elab, walk). Each wrong name is reported once per definition.
+ * Names are known, functions and operators get as many arguments as they take, attributes of called operators exist,
+ * element types are types, outputs are computed, nothing is assigned that must not be, and inside a stage a bare name
+ * that stands for an index somewhere is an index: as a size it must be written size(k). Ranks, sizes, element types and
+ * ranges of accesses are checked at each use, where they are known (elab, walk). Each wrong name is reported once per
+ * definition.
  */
 #include "notation/ast.h"
 #include <stdio.h>

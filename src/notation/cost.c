@@ -1,10 +1,9 @@
 /* cost: how much work does a call say it is?
  *
- * A stage is evaluated once at each of its places, a reduction's body once at each point; every scalar operation
- * is one, whatever its type, conversions and choices are none. Bytes are those of the
- * tensors that come in and go out: what a program that keeps everything between in registers would move. A
- * definition may state either (`cost flops = ..`) where the formula says more than a good
- * routine does.
+ * A stage is evaluated once at each of its places, a reduction's body once at each point; every scalar operation is
+ * one, whatever its type, conversions and choices are none. Bytes are those of the tensors that come in and go out:
+ * what a program that keeps everything between in registers would move. A definition may state either (`cost flops =
+ * ..`) where the formula says more than a good routine does.
  */
 #include "notation/ast.h"
 #include "notation/instance.h"

@@ -1,8 +1,8 @@
 /* door: what notation.h promises, on top of one call of a definition (elab).
  *
- * The caller's arguments become tensors of the elaborator, the results arguments again, with the contents of
- * small ones. Everything runs in an arena of its own, in a frame: an error leaves a message,
- * dead stages and no guards behind. Guards that a call leaves are known to everything lowered after it.
+ * The caller's arguments become tensors of the elaborator, the results arguments again, with the contents of small
+ * ones. Everything runs in an arena of its own, in a frame: an error leaves a message, dead stages and no guards
+ * behind. Guards that a call leaves are known to everything lowered after it.
  */
 #include "notation/elab.h"
 #include <string.h>

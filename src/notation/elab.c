@@ -1,10 +1,10 @@
 /* elab: one call of a definition: arguments to names, types and dims by unification, the body, the outputs.
  *
- * Unification goes through the inputs from left to right. A new name binds; a known expression is checked; one
- * unknown inside + - * is solved (`g*c` with g known gives c and the condition that g
- * divides). At most one pack of a type may have an unknown length, unless `@axis` fixes where a dim stands.
- * `~n...` accepts a shorter pack whose dims are 1 or equal. What cannot be decided about
- * sizes becomes a guard of the module: conditions from types are contracts (the model is wrong otherwise).
+ * Unification goes through the inputs from left to right. A new name binds; a known expression is checked; one unknown
+ * inside + - * is solved (`g*c` with g known gives c and the condition that g divides). At most one pack of a type may
+ * have an unknown length, unless `@axis` fixes where a dim stands. `~n...` accepts a shorter pack whose dims are 1 or
+ * equal. What cannot be decided about sizes becomes a guard of the module: conditions from types are contracts (the
+ * model is wrong otherwise).
  */
 #include "notation/elab.h"
 #include <string.h>

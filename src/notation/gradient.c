@@ -1,11 +1,10 @@
 /* gradient: what becomes of `grad(X) { .. }`?
  *
- * When a definition that states gradients is called, the inputs they are stated for are copied, so that what this
- * call reads of them is told from all other reads, and the call is noted in the module
- * (`stated` of expr.h). Whoever differentiates asks the note: the definition is elaborated once more, with the
- * adjoints of its outputs at hand and the clauses run behind its stages. What it computes
- * of the forward pass a second time is merged with the first by the passes. The call's own values live in the
- * arena of the call, which is kept therefore.
+ * When a definition that states gradients is called, the inputs they are stated for are copied, so that what this call
+ * reads of them is told from all other reads, and the call is noted in the module (`stated` of expr.h). Whoever
+ * differentiates asks the note: the definition is elaborated once more, with the adjoints of its outputs at hand and
+ * the clauses run behind its stages. What it computes of the forward pass a second time is merged with the first by the
+ * passes. The call's own values live in the arena of the call, which is kept therefore.
  */
 #include "notation/elab.h"
 #include <string.h>

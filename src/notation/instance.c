@@ -3,11 +3,11 @@
  * 1. Attributes that stand in input dims are small numbers. 2. Inputs from left to right: unknown names of dims
  *   get sizes, unknown packs lengths 0..3; with some probability a pack is like an earlier
  * one (a suffix, places set to 1), so that broadcasts fit; dims that are formulas of known names are computed. An
- * attribute that marks an axis becomes the position. 3. Inputs whose values take part
- * in shapes get axes, shapes of the first input in another order, or small numbers. 4. The other attributes: the
- * default, a literal of the body, lists as long as the packs. 5. Elaboration is the judge. 6. What it refuses is
- * guessed again with a symbol for each size: the equations that elaboration then asks for (n == x0*x1, w*2 == h)
- * say which sizes follow from others; the others are drawn, and the same call is elaborated with these numbers.
+ * attribute that marks an axis becomes the position. 3. Inputs whose values take part in shapes get axes, shapes of the
+ * first input in another order, or small numbers. 4. The other attributes: the default, a literal of the body, lists as
+ * long as the packs. 5. Elaboration is the judge. 6. What it refuses is guessed again with a symbol for each size: the
+ * equations that elaboration then asks for (n == x0*x1, w*2 == h) say which sizes follow from others; the others are
+ * drawn, and the same call is elaborated with these numbers.
  */
 #include "notation/instance.h"
 #include "notation/ast.h"

@@ -34,11 +34,10 @@ void opinst_print(ctx *c, const opdef *d, const opinst *i, sbuf *b); /* one line
 /* names of sizes as in the signature, and in the definition where a run finds them: n for n__17, m for node.m_4 */
 const char *opinst_text(ctx *c, const char *formula);
 
-/* What the stages of m cost, by the definitions, before any rewriting: arithmetic operations of elements (an
- * addition, a comparison, an exponential: one each), and bytes (inputs and outputs, once each). `cost flops = ..`
- * and
- * `cost bytes = ..` of the definition called replace what follows from the stages. The texts leave products of
- * sizes as they are: 2*n*m*c*k0*(s0 - k0 + 1). */
+/* What the stages of m cost, by the definitions, before any rewriting: arithmetic operations of elements (an addition,
+ * a comparison, an exponential: one each), and bytes (inputs and outputs, once each). `cost flops = ..` and `cost bytes
+ * = ..` of the definition called replace what follows from the stages. The texts leave products of sizes as they are:
+ * 2*n*m*c*k0*(s0 - k0 + 1). */
 typedef struct opcost {
   sz flops;               /* arithmetic operations */
   sz bytes;               /* bytes of inputs and outputs */

@@ -1,9 +1,9 @@
 /* lex: .ek text to tokens.
  *
  * Line breaks are not tokens: each token remembers whether one stands before it, and the parser decides where a
- * statement ends. `0...` is `0` `...`: a digit string takes a point only if no second
- * point follows. `max=` and `min=` are one token only when written without a space (and not `max==`). Comments
- * run from # to the end of the line; a documentation string is """...""".
+ * statement ends. `0...` is `0` `...`: a digit string takes a point only if no second point follows. `max=` and `min=`
+ * are one token only when written without a space (and not `max==`). Comments run from # to the end of the line; a
+ * documentation string is """...""".
  */
 #include "notation/ast.h"
 #include <ctype.h>

@@ -1,9 +1,9 @@
 /* lib: sets of definitions. What is defined under which name, and which source wins?
  *
- * Operators are keyed by "domain::NAME" ("" is the standard's domain, also spelled ai.onnx); a later source
- * replaces an earlier one. Functions belong to their file first: a definition sees the
- * functions of its own file, then those of earlier sources, so that a user's `fn wrap` changes nothing in the
- * library. A definition with an error is left out (what it would have replaced stays).
+ * Operators are keyed by "domain::NAME" ("" is the standard's domain, also spelled ai.onnx); a later source replaces an
+ * earlier one. Functions belong to their file first: a definition sees the functions of its own file, then those of
+ * earlier sources, so that a user's `fn wrap` changes nothing in the library. A definition with an error is left out
+ * (what it would have replaced stays).
  */
 #include "notation/ast.h"
 #include <ctype.h>
@@ -111,8 +111,7 @@ bool notation_add(oplib *lib, const char *text, size_t n, const char *file) { re
 
 /* ---- sources that are known to be right ----
  * A model uses a dozen of the library's 300 operators. Their texts are found by their first lines, `op NAME` or a
- * documentation string before it, and read when one is asked for; functions, which are
- * few, at once. */
+ * documentation string before it, and read when one is asked for; functions, which are few, at once. */
 typedef struct unread {
   const char *text; /* first character of the definition */
   const char *file; /* name of the source */

@@ -1,11 +1,10 @@
 /* parse: tokens to definitions, by recursive descent. The grammar stands in docs/notation.md.
  *
- * A statement ends where no continuation is possible: an operand is missing, or the next token is a binary
- * operator, `else`, `for` or `where` (no statement begins with one of these), wherever line
- * breaks stand. Only `if` after an update must stand on the update's own line, since it also begins a statement.
- * `;` separates statements inside braces. The first syntax error of a definition is
- * recorded; parsing goes on at the next definition. Nesting is bounded (MAX_DEPTH), so that hostile text cannot
- * exhaust the stack.
+ * A statement ends where no continuation is possible: an operand is missing, or the next token is a binary operator,
+ * `else`, `for` or `where` (no statement begins with one of these), wherever line breaks stand. Only `if` after an
+ * update must stand on the update's own line, since it also begins a statement. `;` separates statements inside braces.
+ * The first syntax error of a definition is recorded; parsing goes on at the next definition. Nesting is bounded
+ * (MAX_DEPTH), so that hostile text cannot exhaust the stack.
  */
 #include "notation/ast.h"
 #include <string.h>

@@ -1,14 +1,14 @@
 /* shapes: broadcasting and reshape over symbolic sizes.
  *
  * Broadcast: axes align on the right; 1 gives way; equal normal forms are equal; a number against a symbol is the
- * number, under the assumption that they agree; two symbols are assumed equal. An axis
- * is taken to be repeated at run time only where a declared size is the number 1, or known to be at most 1 (then the
- * product of both is the size: it is empty, or 1): never a stride that may or may not be 0.
+ * number, under the assumption that they agree; two symbols are assumed equal. An axis is taken to be repeated at run
+ * time only where a declared size is the number 1, or known to be at most 1 (then the product of both is the size: it
+ * is empty, or 1): never a stride that may or may not be 0.
  *
  * Reshape: both shapes are read as digits of one row-major position. Groups of axes with equal products stand for
- * themselves; inside a group the common refinement of the two lists of extents gives
- * every axis its digits, by exact symbolic division. Where the prefix products do not nest (6 x 4 as 8 x 3), the
- * position is taken apart with // and % instead.
+ * themselves; inside a group the common refinement of the two lists of extents gives every axis its digits, by exact
+ * symbolic division. Where the prefix products do not nest (6 x 4 as 8 x 3), the position is taken apart with // and %
+ * instead.
  */
 #include "notation/elab.h"
 #include <string.h>

@@ -1,10 +1,9 @@
 /* stmts: the statements of a definition to stages of the module.
  *
- * A stage's left side is a list of axes: an index, a pack of indices, (g, m) an axis of two digits, `0` an axis
- * of size 1. With `for` the left side is computed: each of its elements must be 0 or one
- * of the bound indices. An update extends the stage that made its target, as long as nobody has read it; else a
- * copy is updated. Integer values that must be sizes but are computed (`let m = sum ..`)
- * become late sizes, unless they can be found now.
+ * A stage's left side is a list of axes: an index, a pack of indices, (g, m) an axis of two digits, `0` an axis of size
+ * 1. With `for` the left side is computed: each of its elements must be 0 or one of the bound indices. An update
+ * extends the stage that made its target, as long as nobody has read it; else a copy is updated. Integer values that
+ * must be sizes but are computed (`let m = sum ..`) become late sizes, unless they can be found now.
  */
 #include "notation/elab.h"
 #include <string.h>

@@ -1,9 +1,8 @@
 /* value: the arithmetic of the elaborator's values (elab.h names the kinds).
  *
- * Static arithmetic runs here and now, over sizes that may be symbolic; as soon as an element value takes part
- * the result is an expression of the module. Nothing converts by itself, except that a
- * literal or a size takes the type of the other side. Comparisons of sizes are decided where the prover can, and
- * stay conditions otherwise.
+ * Static arithmetic runs here and now, over sizes that may be symbolic; as soon as an element value takes part the
+ * result is an expression of the module. Nothing converts by itself, except that a literal or a size takes the type of
+ * the other side. Comparisons of sizes are decided where the prover can, and stay conditions otherwise.
  */
 #include "notation/elab.h"
 #include <math.h>
@@ -536,8 +535,8 @@ static val zip(el *x, binop o, val a, val b, const ast *at) {
   return r;
 }
 /* A number as an exact ratio. Scales of models are f32 values meant as small fractions (0.6 is 3/5): the nearest
- * fraction with a small denominator, if it rounds to the same f32; else the exact binary
- * fraction of an f32; anything finer (2*pi) is no ratio. */
+ * fraction with a small denominator, if it rounds to the same f32; else the exact binary fraction of an f32; anything
+ * finer (2*pi) is no ratio. */
 bool fraction(double f, int64_t *num, int64_t *den) {
   if (!isfinite(f) || fabs(f) > 1e12) return false;
   double x = f;

@@ -1,11 +1,10 @@
 /* walk: expressions of a definition to values.
  *
- * Indices are bound by the left side of a stage, by a reduction, by `for` and by comprehensions (there: numbers).
- * Where no bound is written the range comes from, in this order: the dim or pack of
- * that name; the declared position on the left side; a direct use `X[.., k, ..]` at the position of X's declared
- * type. All uses must agree. An access is in range by proof; else it needs `else`, or
- * leaves a guard on sizes. Conditions (`?:`, and, or, where) are facts for the prover while the guarded part is
- * evaluated.
+ * Indices are bound by the left side of a stage, by a reduction, by `for` and by comprehensions (there: numbers). Where
+ * no bound is written the range comes from, in this order: the dim or pack of that name; the declared position on the
+ * left side; a direct use `X[.., k, ..]` at the position of X's declared type. All uses must agree. An access is in
+ * range by proof; else it needs `else`, or leaves a guard on sizes. Conditions (`?:`, and, or, where) are facts for the
+ * prover while the guarded part is evaluated.
  */
 #include "notation/elab.h"
 #include <string.h>

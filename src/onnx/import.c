@@ -1,13 +1,12 @@
 /* How does an ONNX model become a graph?
  *
  * Scope by scope. Entering a graph (or the body of a function that is inlined), first every value its nodes will
- * produce is made, so that the outermost graph keeps the model's own names and a name
- * given twice is seen; Constant nodes become constants at once. Then the nodes are built in dependence order,
- * each with its inputs looked up from the inside out, its regions imported, and brought to
- * the newest form. Initialisers become constants when first used. A call of one of the model's functions is
- * replaced by its body: the values it returns are those of the call. Problems are recorded
- * and the import goes on with what is left, so that one run shows them all; the graph is returned only if there
- * were none.
+ * produce is made, so that the outermost graph keeps the model's own names and a name given twice is seen; Constant
+ * nodes become constants at once. Then the nodes are built in dependence order, each with its inputs looked up from the
+ * inside out, its regions imported, and brought to the newest form. Initialisers become constants when first used. A
+ * call of one of the model's functions is replaced by its body: the values it returns are those of the call. Problems
+ * are recorded and the import goes on with what is left, so that one run shows them all; the graph is returned only if
+ * there were none.
  */
 #include "onnx/import.h"
 #include "onnx/expand.h"

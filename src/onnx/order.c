@@ -1,7 +1,7 @@
-/* In which order can the nodes be built? ONNX asks for dependence order in the file, writers do not always keep to
- * it. The edges: a node's inputs, and the names that its regions use and do not
- * define. The file's order is taken when it is one; else nodes become ready in file order (Kahn). What never
- * becomes ready lies behind a cycle, which is looked for and named. */
+/* In which order can the nodes be built? ONNX asks for dependence order in the file, writers do not always keep to it.
+ * The edges: a node's inputs, and the names that its regions use and do not define. The file's order is taken when it
+ * is one; else nodes become ready in file order (Kahn). What never becomes ready lies behind a cycle, which is looked
+ * for and named. */
 #include "onnx/order.h"
 #include <string.h>
 

@@ -1,9 +1,8 @@
-/* How is an ONNX file taken apart? A protobuf message is a sequence of (field number, wire type, payload). One
- * walker reads any message by its table: for each known field the kind of its value, where
- * it goes in the structure, and for messages the table of that. Every length is checked against the end of the
- * enclosing message; nesting is at most MAX_DEPTH deep; a known field with another
- * wire type than its kind allows is an error, an unknown field is skipped. A message field that occurs twice is
- * the later one (protobuf would merge; no writer of models does that).
+/* How is an ONNX file taken apart? A protobuf message is a sequence of (field number, wire type, payload). One walker
+ * reads any message by its table: for each known field the kind of its value, where it goes in the structure, and for
+ * messages the table of that. Every length is checked against the end of the enclosing message; nesting is at most
+ * MAX_DEPTH deep; a known field with another wire type than its kind allows is an error, an unknown field is skipped. A
+ * message field that occurs twice is the later one (protobuf would merge; no writer of models does that).
  */
 #include "onnx/proto.h"
 #include <string.h>

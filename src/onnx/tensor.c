@@ -1,9 +1,8 @@
 /* Which numbers does a tensor of the file hold?
  *
- * Four places: raw_data (used where it lies), external data (the same, in another file), typed fields (decoded
- * into the arena), strings. Sub-byte types are packed from the low bits up and are spread
- * to one element a byte. The number of elements must be exactly what the dims say. Sparse tensors become dense,
- * up to a stated size.
+ * Four places: raw_data (used where it lies), external data (the same, in another file), typed fields (decoded into the
+ * arena), strings. Sub-byte types are packed from the low bits up and are spread to one element a byte. The number of
+ * elements must be exactly what the dims say. Sparse tensors become dense, up to a stated size.
  */
 #include "onnx/tensor.h"
 #include <inttypes.h>

@@ -1,13 +1,11 @@
 /* What does a node of trees compute, as tables for a walk?
  *
- * Three operators write trees as columns of attributes: two name nodes by tree and number and give each leaf any
- * number of votes, the newest counts nodes and leaves. All become the same: nodes, first
- * the inner ones, with a feature, a split, a comparison and two children, a leaf being its own, so that a walk
- * that has come to its end needs no test; a weight for every leaf and target; and the number of
- * steps from a root to the deepest leaf (ops/ml.ek, TreeScores).
- * A test for membership becomes a chain of tests for equality. The tables are f64 where the model says numbers as
- * f64, else f32.
- * Afterwards: every child exists, no tree runs in a circle. Where the least or the greatest vote counts, NaN
+ * Three operators write trees as columns of attributes: two name nodes by tree and number and give each leaf any number
+ * of votes, the newest counts nodes and leaves. All become the same: nodes, first the inner ones, with a feature, a
+ * split, a comparison and two children, a leaf being its own, so that a walk that has come to its end needs no test; a
+ * weight for every leaf and target; and the number of steps from a root to the deepest leaf (ops/ml.ek, TreeScores). A
+ * test for membership becomes a chain of tests for equality. The tables are f64 where the model says numbers as f64,
+ * else f32. Afterwards: every child exists, no tree runs in a circle. Where the least or the greatest vote counts, NaN
  * stands for no vote.
  */
 #include "onnx/expand.h"

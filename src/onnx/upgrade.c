@@ -1,11 +1,10 @@
 /* What did this node mean in its own opset, said in the newest one?
  *
- * One table, a line per change of an operator that the standard made: operators, the version since which the new
- * form holds, what to do. All lines that match a node's operator and are newer than its
- * version apply, from oldest to newest (the table is in that order within an operator). Where a change moved an
- * attribute to an input, a constant is made; where its element type must be that of
- * another input not known yet, the constant goes through CastLike, which folds away. Changes of meaning that need
- * several nodes build them. What is not here did not change, or has no operator any
+ * One table, a line per change of an operator that the standard made: operators, the version since which the new form
+ * holds, what to do. All lines that match a node's operator and are newer than its version apply, from oldest to newest
+ * (the table is in that order within an operator). Where a change moved an attribute to an input, a constant is made;
+ * where its element type must be that of another input not known yet, the constant goes through CastLike, which folds
+ * away. Changes of meaning that need several nodes build them. What is not here did not change, or has no operator any
  * more; the operator library will say that it does not know it.
  */
 #include "onnx/upgrade.h"

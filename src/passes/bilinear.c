@@ -6,11 +6,10 @@
  * The sums have few terms, but the error grows by up to twice with every point (`growths`): n <= 9, and how far
  * it may go on all axes together says pass_winograd.c.
  *
- * On a circle: the N-th roots of unity, N >= m + r - 1: a discrete Fourier transform of N real inputs, N/2
- * complex products of three real ones each, and the transform back. Each step of the transforms adds and turns
- * pairs, which
- * does not magnify: with u = 2^-24 an output errs by at most about (6 log2 N + 8) u times the length of the
- * tile's inputs times that of the taps (as vectors; Higham, "Accuracy and stability of numerical algorithms",
+ * On a circle: the N-th roots of unity, N >= m + r - 1: a discrete Fourier transform of N real inputs, N/2 complex
+ * products of three real ones each, and the transform back. Each step of the transforms adds and turns pairs, which
+ * does not magnify: with u = 2^-24 an output errs by at most about (6 log2 N + 8) u times the length of the tile's
+ * inputs times that of the taps (as vectors; Higham, "Accuracy and stability of numerical algorithms",
  * 24.1), whatever N.
  * A long row of taps falls into parts that share the transforms: part p of tile t reads what part 0 of tile t + p does.
  *

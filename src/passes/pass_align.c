@@ -1,9 +1,8 @@
 /* Do producers and readers name the same digits?
  *
  * Fusion asks whether a digit read is one variable of the reader. Forward: a reader's variable is split until the
- * digits of what it reads can be separated. Backward: a producer's digit that is read
- * as a number with several digits (q1*u + q0*v, or a chunk of it) is split likewise. Only names change, no work.
- * Keeps everything.
+ * digits of what it reads can be separated. Backward: a producer's digit that is read as a number with several digits
+ * (q1*u + q0*v, or a chunk of it) is split likewise. Only names change, no work. Keeps everything.
  */
 #include "passes/pass.h"
 

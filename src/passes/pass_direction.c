@@ -1,12 +1,10 @@
 /* Where are rows that one half reads backwards turned round?
  *
- * The two directions of a recurrence read the same sequence, one from its end: X[c >= 0 ? n-1-t : t]. What is
- * computed from each row alone, the input's product above all, need not be computed in that order: a stage whose
- * value
- * has t only in that place is computed as one of u = (c >= 0 ? n-1-t : t), which is an affine access, and its
- * readers read it at that place instead. Producers come first, so the turn moves down to the first stage that
- * has t elsewhere, the step itself. Only of sums, and of what reads them: else nothing is won. Needs views; keeps
- * everything.
+ * The two directions of a recurrence read the same sequence, one from its end: X[c >= 0 ? n-1-t : t]. What is computed
+ * from each row alone, the input's product above all, need not be computed in that order: a stage whose value has t
+ * only in that place is computed as one of u = (c >= 0 ? n-1-t : t), which is an affine access, and its readers read it
+ * at that place instead. Producers come first, so the turn moves down to the first stage that has t elsewhere, the step
+ * itself. Only of sums, and of what reads them: else nothing is won. Needs views; keeps everything.
  */
 #include "passes/pass.h"
 

@@ -1,12 +1,11 @@
 /* Which sums are sums of whole numbers?
  *
- * A quantised tensor is whole numbers times a constant scale. A sum of products of such tensors is the scales
- * times a sum of whole numbers, which is exact as long as it stays below 2^24, in whatever order it
- * is computed: what is rounded to a quantum afterwards does not hang on the order. So a stage P = A*k (A whole, k
- * constant) becomes P' = A and P = P'*k, sums read P', and k stands in front of the sum when
- * it does not depend on what is summed. Stages that only move P are looked through. Only where all factors become
- * whole, else nothing is won. Uses the licence of sums like the pass scale, which leaves
- * such sums alone.
+ * A quantised tensor is whole numbers times a constant scale. A sum of products of such tensors is the scales times a
+ * sum of whole numbers, which is exact as long as it stays below 2^24, in whatever order it is computed: what is
+ * rounded to a quantum afterwards does not hang on the order. So a stage P = A*k (A whole, k constant) becomes P' = A
+ * and P = P'*k, sums read P', and k stands in front of the sum when it does not depend on what is summed. Stages that
+ * only move P are looked through. Only where all factors become whole, else nothing is won. Uses the licence of sums
+ * like the pass scale, which leaves such sums alone.
  *
  * Whole is a property of the formula: conversions of integers, roundings, whole constants, and what + - * min max
  * make of them. Needs simplified values; runs before constants are folded.

@@ -1,10 +1,9 @@
 /* What can be computed now?
  *
  * A stage all of whose inputs are constants becomes a constant tensor; inside other stages a maximal constant
- * sub-expression does, over exactly its free variables. Bounded: what would take long to
- * evaluate or makes more bytes than it reads by far stays. Pure movement of large constants is left to the views
- * (weights are packed later anyway), until the last round. Values come from the
- * evaluator, one stage at a time.
+ * sub-expression does, over exactly its free variables. Bounded: what would take long to evaluate or makes more bytes
+ * than it reads by far stays. Pure movement of large constants is left to the views (weights are packed later anyway),
+ * until the last round. Values come from the evaluator, one stage at a time.
  */
 #include "eval/eval.h"
 #include "passes/pass.h"

@@ -1,11 +1,10 @@
 /* Where do reductions stand?
  *
- * Every reduction inside an expression becomes a stage of its own over exactly its free variables, so that
- * afterwards a stage is either one reduction or has none: bias, activation, normalisation
- * never hide inside a reduction stage. First, stages of a recurrence that read nothing of it leave it (their step
- * variable becomes an ordinary index), and a reduction inside a recurrence's stage that
- * reads nothing of it leaves too: the product of all inputs with the weights is one contraction in front of the
- * loop. Reductions that do read it become stages of the recurrence.
+ * Every reduction inside an expression becomes a stage of its own over exactly its free variables, so that afterwards a
+ * stage is either one reduction or has none: bias, activation, normalisation never hide inside a reduction stage.
+ * First, stages of a recurrence that read nothing of it leave it (their step variable becomes an ordinary index), and a
+ * reduction inside a recurrence's stage that reads nothing of it leaves too: the product of all inputs with the weights
+ * is one contraction in front of the loop. Reductions that do read it become stages of the recurrence.
  *
  * A reduction under a condition is then computed also where the condition fails: accesses of it that are not
  * provably in range get the `else` value 0, which nobody uses.

@@ -1,9 +1,9 @@
 /* Which element-wise stages can be part of their reader?
  *
  * A stage without reductions that is read by one access of one element-wise stage of the same block, over no more
- * points than it has itself, is substituted there: nothing is computed twice. Producers
- * come first, so a chain collapses in one walk. Stages that grow beyond MAX_SIZE nodes stop taking more (walks
- * stay linear and recursion bounded). Needs simplified values; keeps everything.
+ * points than it has itself, is substituted there: nothing is computed twice. Producers come first, so a chain
+ * collapses in one walk. Stages that grow beyond MAX_SIZE nodes stop taking more (walks stay linear and recursion
+ * bounded). Needs simplified values; keeps everything.
  */
 #include "passes/pass.h"
 #include <string.h>

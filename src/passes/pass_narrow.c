@@ -1,11 +1,10 @@
 /* Which tensors are kept in bf16, if the user allows it?
  *
- * Products with constants: where a sum over f32 products has a constant for one factor and a tensor for the
- * other, both are stored in bf16 and the products are those of their values; sums stay in f32, and so does
- * everything
- * else. Halves what is read, and machines that multiply pairs of bf16 do twice as much an instruction
- * (schedule/dot.c). The error is that of rounding each factor to 8 bits. Not the products of
- * a Winograd transform, whose sums would magnify that: where it beats a product of bf16 it is one of f32.
+ * Products with constants: where a sum over f32 products has a constant for one factor and a tensor for the other, both
+ * are stored in bf16 and the products are those of their values; sums stay in f32, and so does everything else. Halves
+ * what is read, and machines that multiply pairs of bf16 do twice as much an instruction (schedule/dot.c). The error is
+ * that of rounding each factor to 8 bits. Not the products of a Winograd transform, whose sums would magnify that:
+ * where it beats a product of bf16 it is one of f32.
  *
  * A stage stores its own values rounded, so that whoever reads them gets rounded ones; so do the pieces of a
  * placement. What must keep its type (inputs, outputs, values of branches and recurrences) is copied. Only where
@@ -140,8 +139,7 @@ static ex read_as(emodule *m, ex e, tid t) {
   ex_node n = *exn(m, e);
   ex other = !n.otherwise || EK_PLANTED("narrow")    ? 0
              : exn(m, n.otherwise)->kind == EX_CONST ? expr_const(m, ET_BF16, exn(m, n.otherwise)->k)
-                                                     /* rounded as what it
-                                                                                               * stands beside */
+                                                     /* rounded as what it stands beside */
                                                      : expr_cast(m, ET_BF16, n.otherwise);
   return expr_cast(m, ET_F32, expr_load(m, t, n.args, n.nargs, other));
 }

@@ -1,14 +1,11 @@
 /* Where does a stage read straight on?
  *
- * Borders that repeat, mirror or wind, and every other index formula with a minimum, a remainder or a choice in
- * it, are straight between a few places: there the stage falls apart into pieces with affine accesses. The places
- * are
- * found by evaluating the formula, whatever it is made of: it must depend on one digit of known extent alone, and
- * be straight over half of it. Runs of one step each are taken greedily. Where nothing is split, a formula that
- * is straight becomes affine, too.
- * Of open sizes: a minimum or maximum whose arms cross at one place, so that either of them makes the formula
- * affine, is split there.
- * Needs simplified values and inlined readers; keeps everything.
+ * Borders that repeat, mirror or wind, and every other index formula with a minimum, a remainder or a choice in it, are
+ * straight between a few places: there the stage falls apart into pieces with affine accesses. The places are found by
+ * evaluating the formula, whatever it is made of: it must depend on one digit of known extent alone, and be straight
+ * over half of it. Runs of one step each are taken greedily. Where nothing is split, a formula that is straight becomes
+ * affine, too. Of open sizes: a minimum or maximum whose arms cross at one place, so that either of them makes the
+ * formula affine, is split there. Needs simplified values and inlined readers; keeps everything.
  */
 #include "passes/pass.h"
 

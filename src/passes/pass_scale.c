@@ -1,13 +1,12 @@
 /* Which constant factors belong into the weights?
  *
- * R = sum of products, one factor W constant; its only reader computes a*R + b somewhere with a constant and
- * indexed by W's variables: then W' = W*a is evaluated now and a*R + b becomes R + b. The
- * sub-expression is the largest one that is linear in R, so that it is found under activations too. Normalisation
- * by stored statistics, per-channel scales and constant factors of products all have
- * this form. Also: several constant factors of one sum become one where the largest has all variables. Uses the
- * licence that sums of f32/f64 may be reassociated; sums of small floats stay as they
- * are. A sum of whole numbers keeps its scale outside (see pass_factor.c), as one constant. Needs hoisted,
- * inlined stages.
+ * R = sum of products, one factor W constant; its only reader computes a*R + b somewhere with a constant and indexed by
+ * W's variables: then W' = W*a is evaluated now and a*R + b becomes R + b. The sub-expression is the largest one that
+ * is linear in R, so that it is found under activations too. Normalisation by stored statistics, per-channel scales and
+ * constant factors of products all have this form. Also: several constant factors of one sum become one where the
+ * largest has all variables. Uses the licence that sums of f32/f64 may be reassociated; sums of small floats stay as
+ * they are. A sum of whole numbers keeps its scale outside (see pass_factor.c), as one constant. Needs hoisted, inlined
+ * stages.
  */
 #include "passes/pass_const.h"
 #include <string.h>

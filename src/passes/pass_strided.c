@@ -1,11 +1,11 @@
 /* When does a sum look at every a-th place only?
  *
  * A condition `(co*o + ck*k + c0) is divisible by a`, o an output variable and k one of the reduction, comes from
- * solving `o + lo == st*s + d*k` for s (strided scatters of inputs, and gradients of
- * strided windows). For each residue r of o there is exactly one residue of k for which it holds, so the stage
- * falls apart into a pieces, o = a*o1 + r with k = a*k1 + r', in which nothing is tested
- * and the quotient is affine: ordinary windows and products. The stage becomes their placement. Several such
- * conditions (one per spatial axis) are taken together. Needs simplify; keeps everything.
+ * solving `o + lo == st*s + d*k` for s (strided scatters of inputs, and gradients of strided windows). For each residue
+ * r of o there is exactly one residue of k for which it holds, so the stage falls apart into a pieces, o = a*o1 + r
+ * with k = a*k1 + r', in which nothing is tested and the quotient is affine: ordinary windows and products. The stage
+ * becomes their placement. Several such conditions (one per spatial axis) are taken together. Needs simplify; keeps
+ * everything.
  */
 #include "passes/pass.h"
 

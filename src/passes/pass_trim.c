@@ -1,11 +1,10 @@
 /* Which part of a stage does anybody read?
  *
- * For every digit of a stage, the accesses of all its readers give an interval (of the index ranges) and a common
- * step (the greatest common divisor of all coefficients and of the distances of the
- * constants). Points outside are never read, so the digit is renumbered to the ones that are: slices and strided
- * reads shrink what they read from, and readers come first, so that the saving runs up
- * the chain. Guarded reads need the whole axis. Recurrences, updates and tensors that leave the module stay
- * whole. Needs views; keeps everything.
+ * For every digit of a stage, the accesses of all its readers give an interval (of the index ranges) and a common step
+ * (the greatest common divisor of all coefficients and of the distances of the constants). Points outside are never
+ * read, so the digit is renumbered to the ones that are: slices and strided reads shrink what they read from, and
+ * readers come first, so that the saving runs up the chain. Guarded reads need the whole axis. Recurrences, updates and
+ * tensors that leave the module stay whole. Needs views; keeps everything.
  */
 #include "passes/pass.h"
 

@@ -1,15 +1,13 @@
 /* Which stages only move data?
  *
- * A stage that is one unguarded affine access (or a cheap formula that reads nothing) need not exist: its readers
- * read the source at the composed index. Composition needs the digits of the view's
- * axes at the reader's index; if a digit cannot be separated, splitting a variable of the reader may help. A read
- * of a placement that falls into one piece reads the piece. A guarded read of a view
- * keeps its guard when every guarded axis is a whole axis of the source, else it becomes a condition; but not
- * where a reduction, or others together, read each place several times: there the view stays, since a tensor
- * of its own has room for a margin, and one copy costs less than a condition at every read. So it does where the
- * place would wind (mirrored borders,
- * digits of sizes not known). Producers come first, so that every access needs one step. Needs simplified values;
- * keeps everything. Views that are outputs stay, but nobody reads them.
+ * A stage that is one unguarded affine access (or a cheap formula that reads nothing) need not exist: its readers read
+ * the source at the composed index. Composition needs the digits of the view's axes at the reader's index; if a digit
+ * cannot be separated, splitting a variable of the reader may help. A read of a placement that falls into one piece
+ * reads the piece. A guarded read of a view keeps its guard when every guarded axis is a whole axis of the source, else
+ * it becomes a condition; but not where a reduction, or others together, read each place several times: there the view
+ * stays, since a tensor of its own has room for a margin, and one copy costs less than a condition at every read. So it
+ * does where the place would wind (mirrored borders, digits of sizes not known). Producers come first, so that every
+ * access needs one step. Needs simplified values; keeps everything. Views that are outputs stay, but nobody reads them.
  */
 #include "passes/pass.h"
 
@@ -227,9 +225,8 @@ static ex swap_load(void *env, emodule *m, ex e) {
   (void)m;
   return e == w[0] ? w[1] : e;
 }
-/* An element-wise stage, or a mere renaming of axes, that is the only reader of a placement and reads every place of
- * it once becomes the placement itself: its work moves to the pieces, which are
- * stored where they are wanted. */
+/* An element-wise stage, or a mere renaming of axes, that is the only reader of a placement and reads every place of it
+ * once becomes the placement itself: its work moves to the pieces, which are stored where they are wanted. */
 static bool through(pw *p, uint32_t s) {
   emodule *m = p->m;
   ctx *c = p->c;

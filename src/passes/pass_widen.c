@@ -1,12 +1,11 @@
 /* In which type is narrow arithmetic done?
  *
- * A narrow element type (f16, bf16; pw.widen is the set) says how a tensor is stored, not how exact its values
- * may be: they are computed and kept in f32. Every narrow value has a twin in f32. A *soft*
- * value is the rounding of its twin, and whoever reads it takes the twin instead; a *hard* one is exactly
- * representable (loaded from a narrow tensor, a constant, picked from hard ones by min, max,
- * select, ..) and its twin is its conversion. A stage with a soft value gets an f32 tensor. So precision only
- * grows, and what is only moved stays as narrow as it was: constants and inputs are converted
- * where they are read (constants at once for a target that has no instruction for it).
+ * A narrow element type (f16, bf16; pw.widen is the set) says how a tensor is stored, not how exact its values may be:
+ * they are computed and kept in f32. Every narrow value has a twin in f32. A *soft* value is the rounding of its twin,
+ * and whoever reads it takes the twin instead; a *hard* one is exactly representable (loaded from a narrow tensor, a
+ * constant, picked from hard ones by min, max, select, ..) and its twin is its conversion. A stage with a soft value
+ * gets an f32 tensor. So precision only grows, and what is only moved stays as narrow as it was: constants and inputs
+ * are converted where they are read (constants at once for a target that has no instruction for it).
  *
  * What stays a rounding: inputs, constants, outputs, results of branches, carried values; what a stage of another type
  * than a float reads (a comparison, an index, a conversion to integers), for what it says has steps; and a conversion

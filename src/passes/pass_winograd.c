@@ -9,20 +9,17 @@
  *     for every m outputs of an axis
  *     M[a.., batch, rows, tiles, columns]           = sum[parts, channels] V * U, ordinary products
  *     Y                                             placement of m pieces per axis: A' M
- * With `phases` (bilinear.c) X[.., stride*place + phase, .., channel] is made first, as X'[.., place, .., phase
- * and channel], which has no stride and more channels.
- * The constants of one axis may stay taps, r instead of n of them, and each factor be made of these where it is
- * multiplied: `a` of that axis then chooses among formulas, and a tile has all of its products for several
- * places. Half of
- * the constants need not come from far; places are counted by one variable, so that tiles hold enough of them.
- * Small forms transform all axes at once. Large ones go axis by axis, with a placement after each: T[a0, ..,
- * tiles0, places1, ..], V; M; S[a0, .., tiles0, outputs1, ..], Y.
- * Uses the licence that sums of floats may be regrouped, further than reassociation does: by how much each form
- * magnifies the error says bilinear.c, by how much it may in a module growth.c. By cost: products against the sums,
- * and the constants, which grow by (n/r) per axis and have to be read. Where m does not divide an axis the last tile
- * reads on (what lies outside counts as 0) and its surplus outputs are left out;
- * so are, of few tiles, the products that only serve the last output: of the first axis they are a stage of their
- * own, of kept taps see schedule/idle.c.
+ * With `phases` (bilinear.c) X[.., stride*place + phase, .., channel] is made first, as X'[.., place, .., phase and
+ * channel], which has no stride and more channels. The constants of one axis may stay taps, r instead of n of them, and
+ * each factor be made of these where it is multiplied: `a` of that axis then chooses among formulas, and a tile has all
+ * of its products for several places. Half of the constants need not come from far; places are counted by one variable,
+ * so that tiles hold enough of them. Small forms transform all axes at once. Large ones go axis by axis, with a
+ * placement after each: T[a0, .., tiles0, places1, ..], V; M; S[a0, .., tiles0, outputs1, ..], Y. Uses the licence that
+ * sums of floats may be regrouped, further than reassociation does: by how much each form magnifies the error says
+ * bilinear.c, by how much it may in a module growth.c. By cost: products against the sums, and the constants, which
+ * grow by (n/r) per axis and have to be read. Where m does not divide an axis the last tile reads on (what lies outside
+ * counts as 0) and its surplus outputs are left out; so are, of few tiles, the products that only serve the last
+ * output: of the first axis they are a stage of their own, of kept taps see schedule/idle.c.
  */
 #include "passes/bilinear.h"
 #include "passes/growth.h"
@@ -484,8 +481,7 @@ static sz whole_tiles(pw *p, const window *w) {
 } /* tiles of which no output is missing */
 /* How places are said in the tensors between X and Y: products a.. of the axes before `done`, batch, rows, then per
  * axis a tile, or (from `done` on) a place of X or an output; then channels or columns. An axis of one tile is none.
- * The batch comes last where
- * there are no columns, since neighbours are computed side by side. */
+ * The batch comes last where there are no columns, since neighbours are computed side by side. */
 static uint32_t index_of(pw *p, const sliding *q, const variables *v, const sz *a, uint32_t done, const sz *place,
                          const u32vec *last, sz *idx) {
   uint32_t n = 0;

@@ -1,7 +1,6 @@
-/* How does the plan of the schedule become a program? The blocks of the module, with the launches that belong to
- * their items, become the tree of steps; the plan's buffers that are in use become the
- * program's, numbered anew without gaps, each with its place in memory. After this nothing looks at the levels
- * above any more. */
+/* How does the plan of the schedule become a program? The blocks of the module, with the launches that belong to their
+ * items, become the tree of steps; the plan's buffers that are in use become the program's, numbered anew without gaps,
+ * each with its place in memory. After this nothing looks at the levels above any more. */
 #include "program/build.h"
 
 typedef struct bd {

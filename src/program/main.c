@@ -1,6 +1,6 @@
 /* The two functions of a compiled model, as loop programs. plan: sizes from the inputs' dims, checks, output bounds,
- * memory. run: the kernels in order, with control flow; all scalar size arithmetic
- * of the model is here, once per run, as native code. */
+ * memory. run: the kernels in order, with control flow; all scalar size arithmetic of the model is here, once per run,
+ * as native code. */
 #include "program/build.h"
 
 typedef struct mb {

@@ -1,13 +1,11 @@
-/* Where in the arena does every buffer lie? Buffers are placed largest first at the lowest offset where they overlap
- * no buffer that is live at the same time (greedy by size: Pisarchyk and Lee, "Efficient memory management
- * for deep neural net inference", 2020). With symbolic sizes: those that are multiples of one form (a batch, a
- * batch times a length) are placed so by their factors, in an area for each form; or buffers that are not live at
- * the same time share slots, whichever
- * is less at typical sizes.
- * Late sizes count with their bounds. Where a late size has none (its bound is EXPR_NO_BOUND or more), and
- * nothing whose size hangs on it lives before it is known, the formulas hold the late size itself: such buffers
- * lie in
- * a part of their own, in the order in which their sizes are known, so that no offset needs a size before its time. */
+/* Where in the arena does every buffer lie? Buffers are placed largest first at the lowest offset where they overlap no
+ * buffer that is live at the same time (greedy by size: Pisarchyk and Lee, "Efficient memory management for deep neural
+ * net inference", 2020). With symbolic sizes: those that are multiples of one form (a batch, a batch times a length)
+ * are placed so by their factors, in an area for each form; or buffers that are not live at the same time share slots,
+ * whichever is less at typical sizes. Late sizes count with their bounds. Where a late size has none (its bound is
+ * EXPR_NO_BOUND or more), and nothing whose size hangs on it lives before it is known, the formulas hold the late size
+ * itself: such buffers lie in a part of their own, in the order in which their sizes are known, so that no offset needs
+ * a size before its time. */
 #include "program/build.h"
 #include "expr/expr.h"
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* What does a program look like as text? Sizes, inputs and outputs, the memory (every buffer, where it lies, and
- * from which to which step it is needed), the conditions at entry, then the steps in
- * order, then the kernels as the loop level prints them. parse.c reads it back; its head has the grammar. */
+/* What does a program look like as text? Sizes, inputs and outputs, the memory (every buffer, where it lies, and from
+ * which to which step it is needed), the conditions at entry, then the steps in order, then the kernels as the loop
+ * level prints them. parse.c reads it back; its head has the grammar. */
 #include "program/build.h"
 #include <string.h>
 

@@ -1,10 +1,10 @@
 /* Is a program legal? One walk over the steps, in their order, with the sizes that have a value at each point and
  * what was written so far; then the memory, pair by pair.
  *
- * Conditions over symbolic sizes are refuted by example and proved by sym: a few choices of values for the sizes,
- * in their ranges and satisfying the conditions at entry, are tried; an example against
- * it is an error, and without one sym looks for a proof. What is neither refuted nor proved is only counted
- * (program_verify_memory). Numbers are always decided. */
+ * Conditions over symbolic sizes are refuted by example and proved by sym: a few choices of values for the sizes, in
+ * their ranges and satisfying the conditions at entry, are tried; an example against it is an error, and without one
+ * sym looks for a proof. What is neither refuted nor proved is only counted (program_verify_memory). Numbers are always
+ * decided. */
 #include "program/build.h"
 #include <stdio.h>
 #include <string.h>

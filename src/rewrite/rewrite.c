@@ -1,8 +1,7 @@
 /* What do all passes share?
  *
- * The index of readers and accesses, kept current while stages change; fuel; remarks; new stages put in front of
- * old ones. The index makes every pass a worklist over stages
- * and their readers instead of a search over the module.
+ * The index of readers and accesses, kept current while stages change; fuel; remarks; new stages put in front of old
+ * ones. The index makes every pass a worklist over stages and their readers instead of a search over the module.
  */
 #include "rewrite/rewrite.h"
 #include <string.h>

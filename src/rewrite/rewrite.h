@@ -1,9 +1,8 @@
 /* rewrite: what passes and kernel formation stand on: the state of one run, the index of who reads whom, fuel,
  * remarks, the simplifier, and the small questions that every pass asks.
  *
- * Invariants between passes: blocks list their live stages in dependence order; readers and loads are current for
- * live stages (pass_changed after every change); pinned tensors have a use that is no
- * stage.
+ * Invariants between passes: blocks list their live stages in dependence order; readers and loads are current for live
+ * stages (pass_changed after every change); pinned tensors have a use that is no stage.
  */
 #ifndef EK_REWRITE_H
 #define EK_REWRITE_H

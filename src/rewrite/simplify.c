@@ -1,13 +1,12 @@
 /* What is the simplest form of a value?
  *
- * One bottom-up rewrite that substitutes variables, simplifies sizes by their normal form, and applies the rules
- * below. Conditions on indices are decided by proofs over sizes (sym): guards that
- * cannot fail vanish, reads that are always outside become their `else` value. Under a branch, or inside a
- * reduction with a condition, the condition is a fact.
+ * One bottom-up rewrite that substitutes variables, simplifies sizes by their normal form, and applies the rules below.
+ * Conditions on indices are decided by proofs over sizes (sym): guards that cannot fail vanish, reads that are always
+ * outside become their `else` value. Under a branch, or inside a reduction with a condition, the condition is a fact.
  *
- * Rules. Integers and conditions: exact. Floats: exact up to the sign of zero, except pow(x, 1/2) = sqrt(x) and
- * its kin (they differ at -inf and in the last place), and "0 times a factor" in sums
- * whose condition becomes a guard (it differs when the factor is not finite). Nothing here reassociates.
+ * Rules. Integers and conditions: exact. Floats: exact up to the sign of zero, except pow(x, 1/2) = sqrt(x) and its kin
+ * (they differ at -inf and in the last place), and "0 times a factor" in sums whose condition becomes a guard (it
+ * differs when the factor is not finite). Nothing here reassociates.
  *
  * Facts make results valid only at that place, so results are remembered per scope of facts; without facts and
  * substitution a normal form is remembered for good (until a tensor becomes a constant).

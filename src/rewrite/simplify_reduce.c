@@ -1,10 +1,10 @@
 /* What is the simplest form of a reduction?
  *
  * Conditions: a decided one goes, `c ? x : 0` under a sum becomes one, an equality that fixes a variable of the
- * reduction removes that variable (a sum over a Kronecker delta is a read), and bounds on
- * an index of a factor become that access' guard, so that products are seen as products. A variable runs over the
- * values only for which a guarded factor can be inside (a window that is wider than what it looks at).
- * Idempotent reductions lose variables nothing depends on.
+ * reduction removes that variable (a sum over a Kronecker delta is a read), and bounds on an index of a factor become
+ * that access' guard, so that products are seen as products. A variable runs over the values only for which a guarded
+ * factor can be inside (a window that is wider than what it looks at). Idempotent reductions lose variables nothing
+ * depends on.
  */
 #include "rewrite/simplify.h"
 

@@ -1,28 +1,25 @@
 /* How do chunks of a kernel run on several threads, without waiting for a thread that is not there?
  *
- * By tickets. A region's chunks are cut into tickets, and the tickets divided evenly among the threads that may
- * take part: each has a slot, one 64-bit word (epoch << 32 | next << 16 | end), from which it takes tickets at
- * the
- * front, and others, when their own slot is empty, at the back, by compare-and-swap; a stale epoch can take
- * nothing. So a thread gets the same part of equal regions each time, and finds in its caches what it had there.
- * The caller publishes a region, takes tickets itself, and then waits only until all that were taken are done: a
- * worker that is asleep or was scheduled away before it took anything is never waited for.
+ * By tickets. A region's chunks are cut into tickets, and the tickets divided evenly among the threads that may take
+ * part: each has a slot, one 64-bit word (epoch << 32 | next << 16 | end), from which it takes tickets at the front,
+ * and others, when their own slot is empty, at the back, by compare-and-swap; a stale epoch can take nothing. So a
+ * thread gets the same part of equal regions each time, and finds in its caches what it had there. The caller publishes
+ * a region, takes tickets itself, and then waits only until all that were taken are done: a worker that is asleep or
+ * was scheduled away before it took anything is never waited for.
  *
  *   caller:  region and slot of each thread, (e, 0, n) -> epoch = e, wake sleepers -> claim ... -> wait until
  *            done has grown by those that it did not run itself
  *   worker:  own slot changed -> read region -> claim ... (a claim by compare-and-swap on epoch e proves that
  *            region e was not over, so that what was read belongs to it)
  *
- * A worker that was scheduled away while it held a ticket is helped by the waiting caller: place.c brings it to
- * the caller's processor, which is free just then. Workers spin for a while after each region
- * (a run of a model is many regions with short gaps), yielding to whoever else wants the processor, then sleep on
- * a futex. They start on the first parallel call that wants them, with all signals blocked. Nothing is
- * allocated in ek_rt_parallel after that.
- * After fork the child has no workers: it notices by a page that the kernel wipes on fork (or, where there is
- * none, by its process id) and starts its own. One region at a time: a second caller of the same pool, or a
- * call from inside a region, runs its chunks itself. A pool serves calls that are laid out for different numbers
- * of threads: workers whose number is too high are neither woken nor let in.
- * Needs only libc and pthreads.
+ * A worker that was scheduled away while it held a ticket is helped by the waiting caller: place.c brings it to the
+ * caller's processor, which is free just then. Workers spin for a while after each region (a run of a model is many
+ * regions with short gaps), yielding to whoever else wants the processor, then sleep on a futex. They start on the
+ * first parallel call that wants them, with all signals blocked. Nothing is allocated in ek_rt_parallel after that.
+ * After fork the child has no workers: it notices by a page that the kernel wipes on fork (or, where there is none, by
+ * its process id) and starts its own. One region at a time: a second caller of the same pool, or a call from inside a
+ * region, runs its chunks itself. A pool serves calls that are laid out for different numbers of threads: workers whose
+ * number is too high are neither woken nor let in. Needs only libc and pthreads.
  */
 #include "runtime/pool.h"
 #include <signal.h>

@@ -1,11 +1,10 @@
 /* runtime: all that a compiled model needs, beside itself. Depends on nothing but libc and pthreads; linked into the
  * compiler (for the JIT) and, as one object, into saved models.
  *
- * The thread pool works by tickets (pieces of a kernel's chunks, claimed by compare-and-swap): the caller takes
- * tickets too and waits only for those that were taken, never for an absent worker; workers spin for a while and
- * then
- * sleep on a futex. It survives fork (the child starts its own workers on demand). Compiled code reaches it only
- * through the function pointer in its call record, so that code has no undefined symbols.
+ * The thread pool works by tickets (pieces of a kernel's chunks, claimed by compare-and-swap): the caller takes tickets
+ * too and waits only for those that were taken, never for an absent worker; workers spin for a while and then sleep on
+ * a futex. It survives fork (the child starts its own workers on demand). Compiled code reaches it only through the
+ * function pointer in its call record, so that code has no undefined symbols.
  */
 #ifndef EK_RUNTIME_RUNTIME_H
 #define EK_RUNTIME_RUNTIME_H

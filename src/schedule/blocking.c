@@ -1,11 +1,10 @@
 /* When does a tile's sum run in parts, and in which order do the tiles come?
  *
  * Where all rows pass over one panel after another, they come from the L3 cache or memory for each panel anew, unless
- * they stay in the second cache. Where they do not, and a panel does not stay in the nearest cache anyway, it
- * is a block that stays: some panels, and of the sum so much that the block fills half of the second cache
- * ("Anatomy of high-performance matrix multiplication", Goto and van de Geijn, 2008, with the sides changed: rows
- * are
- * read as they are, constants lie packed anyway):
+ * they stay in the second cache. Where they do not, and a panel does not stay in the nearest cache anyway, it is a
+ * block that stays: some panels, and of the sum so much that the block fills half of the second cache ("Anatomy of
+ * high-performance matrix multiplication", Goto and van de Geijn, 2008, with the sides changed: rows are read as they
+ * are, constants lie packed anyway):
  *
  *   for blocks of rows, and of lanes          (the chunks: the same rows follow one another, since they come from
  *   memory for each block of lanes)
@@ -17,10 +16,9 @@
  *
  * The panels of a run-time operand are made for a block's part, and then lie as constants do.
  *
- * Where there are few rows, or none, and the lines of a run-time operand lie far apart, a panel would take a
- * little from each of many pages. Then a part is a few neighbouring lines, and a block all of their panels:
- * memory gives
- * whole lines, one behind the other, and what waits is a line of sums for each row.
+ * Where there are few rows, or none, and the lines of a run-time operand lie far apart, a panel would take a little
+ * from each of many pages. Then a part is a few neighbouring lines, and a block all of their panels: memory gives whole
+ * lines, one behind the other, and what waits is a line of sums for each row.
  *
  * With a part of d points and l lanes a multiply-add asks 1/l elements of a row and 2/d of a sum from the L3 cache;
  * with d*l given that is least for d = sqrt(2*d*l). Rows that take a small part of the last cache come from there

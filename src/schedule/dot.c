@@ -1,10 +1,9 @@
 /* When does a sum of products take two points at once?
  *
- * Where the machine multiplies pairs of bf16 and adds both products to an f32 (the dot products of AVX512_BF16),
- * a sum of f32(x) * f32(w) over a variable of which x has neighbouring places side by side does so: w, a
- * constant,
- * is packed such that a lane's values of two points are one 32-bit number (packing.pairs), and those of x are
- * read as one. Twice the multiplications an instruction, half the bytes.
+ * Where the machine multiplies pairs of bf16 and adds both products to an f32 (the dot products of AVX512_BF16), a sum
+ * of f32(x) * f32(w) over a variable of which x has neighbouring places side by side does so: w, a constant, is packed
+ * such that a lane's values of two points are one 32-bit number (packing.pairs), and those of x are read as one. Twice
+ * the multiplications an instruction, half the bytes.
  */
 #include "schedule/kernel_in.h"
 

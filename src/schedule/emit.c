@@ -1,9 +1,9 @@
 /* How does a formula become loop values? See emit.h for the idea (copies of a tile share what does not depend on the
  * copy).
  *
- * Memory safety: an access is emitted unguarded only if its index is proved in range (or inside a halo that holds
- * the `otherwise` value). Otherwise an access with `otherwise` is masked or clamped and
- * selected, and one without (an index read from data) is clamped. So both branches of a select may be evaluated.
+ * Memory safety: an access is emitted unguarded only if its index is proved in range (or inside a halo that holds the
+ * `otherwise` value). Otherwise an access with `otherwise` is masked or clamped and selected, and one without (an index
+ * read from data) is clamped. So both branches of a select may be evaluated.
  */
 #include "schedule/emit.h"
 #include <string.h>

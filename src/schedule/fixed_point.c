@@ -4,14 +4,12 @@
  * in fixed point, three vectors in the room of two: each column as whole numbers of 21 bits, multiples of a
  * step that is the column's own. The words of a lane are
  *     u = a << 11 | low bits,   v = b << 10 | low bits,   and (u << 21) + (v << 11) = c << 11:
- * read as numbers of 32 bits u and v stand for a and b, for their low bits are known when these are rounded, and
- * two shifts and a sum give c. Vectors that are left over stay floats, multiples of the step as well: whole
- * numbers would come no faster and have to be turned into floats. The step is multiplied with
- * the sum, once (so a sum overflows 2^31 earlier than one of floats). A weight is off by about 2^-21 of the
- * largest in its column; like Winograd's forms this is for sums whose errors are measured by the largest result,
- * and
- * constants with values that stand out from all others keep their floats. A pack is [items][a step for each
- * lane][depth][words], in words of 4 bytes.
+ * read as numbers of 32 bits u and v stand for a and b, for their low bits are known when these are rounded, and two
+ * shifts and a sum give c. Vectors that are left over stay floats, multiples of the step as well: whole numbers would
+ * come no faster and have to be turned into floats. The step is multiplied with the sum, once (so a sum overflows 2^31
+ * earlier than one of floats). A weight is off by about 2^-21 of the largest in its column; like Winograd's forms this
+ * is for sums whose errors are measured by the largest result, and constants with values that stand out from all others
+ * keep their floats. A pack is [items][a step for each lane][depth][words], in words of 4 bytes.
  */
 #include "schedule/tile.h"
 #include <math.h>

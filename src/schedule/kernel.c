@@ -359,10 +359,8 @@ work kernel_work(emodule *m, const u32vec *stages, atom step) {
 }
 
 /* Is a fork and join of threads worth while, which takes about 1 us: so many operations on vectors, or fewer on one
- * place at a
- * time; of products, which keep up with wide vectors, more. Where sizes are open it may be so only where `where` is
- * at
- * least 0. */
+ * place at a time; of products, which keep up with wide vectors, more. Where sizes are open it may be so only where
+ * `where` is at least 0. */
 static bool parallel_threshold(kctx *k, const work *w, sz *where) {
   enum { MIN_PARALLEL_OPS = 60000, ALONE = 16, LANES = 8 };
   bool alone = k->cls == KC_RECURRENCE || k->cls == KC_GATHER || k->cls == KC_UPDATE || k->cls == KC_RANKING ||

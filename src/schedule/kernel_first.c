@@ -1,12 +1,11 @@
 /* How are the first few of a ranking found without ranking the others?
  *
- * A row is looked at twice. First, which value is it that the few certainly beat? Each lane of some vectors
- * (slots) keeps the best of every so many places; where the few best slots are taken away, all that were taken
- * beat
- * what is left, and each is a place of its own. Then whole vectors are compared with the last of the few so far,
- * that value at first: hardly more than the few themselves pass, one by one, and move those behind them up.
- * A place beats another one strictly, so equal values stay in order. NaN beats nothing, and ranks first all the
- * same: the last one is written first (expr_placing).
+ * A row is looked at twice. First, which value is it that the few certainly beat? Each lane of some vectors (slots)
+ * keeps the best of every so many places; where the few best slots are taken away, all that were taken beat what is
+ * left, and each is a place of its own. Then whole vectors are compared with the last of the few so far, that value at
+ * first: hardly more than the few themselves pass, one by one, and move those behind them up. A place beats another one
+ * strictly, so equal values stay in order. NaN beats nothing, and ranks first all the same: the last one is written
+ * first (expr_placing).
  */
 #include "fusion/fusion.h"
 #include "schedule/kernel_in.h"

@@ -156,10 +156,8 @@ work kernel_work(emodule *m, const u32vec *stages, atom step); /* step: of one v
 /* the first `take` variables become one; returns the number of its points (kernel_one.c) */
 sz kernel_flatten(kctx *k, nvars *vars, uint32_t take);
 /* kernel_one.c, kernel_multi.c, kernel_recurrence.c, kernel_point_recurrence.c, kernel_pairs.c, kernel_first.c: the
- * loops of a kernel
- * of one group, of several, of a recurrence, of one whose points walk on their own, of a stage that need not look at
- * all
- * pairs of places */
+ * loops of a kernel of one group, of several, of a recurrence, of one whose points walk on their own, of a stage that
+ * need not look at all pairs of places */
 void kernel_one(kctx *k, const u32vec *group);
 void kernel_multi(kctx *k, grps *gs);
 void kernel_group_nest(kctx *k, grp *g);

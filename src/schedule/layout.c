@@ -243,13 +243,11 @@ static void note_reads(lay *L, ex e, uint32_t kernel, uint32_t recurrence) {
 }
 
 /* ---- rows and pieces that lie apart ----
- * What lies a multiple of a way of the nearest cache apart falls on the same of its sets: of a tile's rows only
- * as many stay as it has ways, and what streams through pushes them out. So do the pieces that are written
- * together, or
- * read at one place. Where a product's rows or a placement's pieces would lie so, lines are left free between
- * them. What counts rows and places inside of them by one variable would then see a leap, so that both must have
- * variables
- * of their own wherever the tensor is read or written. */
+ * What lies a multiple of a way of the nearest cache apart falls on the same of its sets: of a tile's rows only as many
+ * stay as it has ways, and what streams through pushes them out. So do the pieces that are written together, or read at
+ * one place. Where a product's rows or a placement's pieces would lie so, lines are left free between them. What counts
+ * rows and places inside of them by one variable would then see a leap, so that both must have variables of their own
+ * wherever the tensor is read or written. */
 static bool uses(lay *L, const ex_node *load, atom v) {
   for (uint32_t i = 0; i < load->nargs; i++)
     if (sym_uses(L->c, load->args[i], v)) return true;

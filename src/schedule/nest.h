@@ -7,10 +7,9 @@
  *       for inner variables
  *         for row tiles of mr
  *           micro-kernel: mr x nv registers; reduction loops; followers (epilogue); stores
- * or, when nothing is gained by keeping a panel, the row tiles and their panels are innermost (long rows in
- * strips, so that lines are read whole while they
- * are near). Edges get micro-kernels of their own with exactly the rows and vectors that remain (the last vector
- * masked, or scalar where the target has no masks).
+ * or, when nothing is gained by keeping a panel, the row tiles and their panels are innermost (long rows in strips, so
+ * that lines are read whole while they are near). Edges get micro-kernels of their own with exactly the rows and
+ * vectors that remain (the last vector masked, or scalar where the target has no masks).
  */
 #ifndef EK_SCHEDULE_NEST_H
 #define EK_SCHEDULE_NEST_H

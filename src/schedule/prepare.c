@@ -91,14 +91,13 @@ void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr) {
 }
 
 /* ---- panels come from far ----
- * The weights of a model do not fit into the caches; those of the next panel are fetched while the rows pass over
- * this one, a part for each block of rows, so that memory works while the multipliers do. What a run-time operand
- * will have copied into the next panel lies a line or some at each point of the sum: a block of rows fetches one
- * line of each point. Not where these lie 4096 bytes apart: they would drive one another out.
- * The constants of a window that slides are a few lines, and what is written out step by step should not be
- * interrupted. Where a few rows are all there is they wait for memory anyway, and it is faster to read one panel
- * after the other
- * (MiniLM of 1 to 4 words on Zen 4: 20 to 30 %). */
+ * The weights of a model do not fit into the caches; those of the next panel are fetched while the rows pass over this
+ * one, a part for each block of rows, so that memory works while the multipliers do. What a run-time operand will have
+ * copied into the next panel lies a line or some at each point of the sum: a block of rows fetches one line of each
+ * point. Not where these lie 4096 bytes apart: they would drive one another out. The constants of a window that slides
+ * are a few lines, and what is written out step by step should not be interrupted. Where a few rows are all there is
+ * they wait for memory anyway, and it is faster to read one panel after the other (MiniLM of 1 to 4 words on Zen 4: 20
+ * to 30 %). */
 static bool fetch_source(ectx *e, const nest *n, const packload *k, lv row) {
   sz idx[MAX_RANK];
   if (k->constant || !n->panel || !emit_plain(e, k->load, idx)) return false;

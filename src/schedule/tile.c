@@ -1,19 +1,17 @@
 /* Which variable becomes the lane, which the row, and how large is the tile?
  *
- * Lane: the variable for which most accesses are contiguous or invariant. A constant operand counts as contiguous
- * for any variable, since it is packed at compile time; a run-time operand that would be gathered but is
- * reused by a row variable is packed into scratch and costs little. Row: a variable the lane operand does not
- * depend on, so that its vectors are reused from registers.
- * Size: registers mr*nv + nv + 1 <= R (accumulators, one vector of each lane operand, one broadcast), the shape
- * with the best ratio of multiply-adds to loads over the actual extents, edges included (the rule and the
- * shapes were measured: at 98% of peak from 8 accumulators up, spill-free up to R). Rows whose stride is a
- * multiple of 4096 bytes fall on the same cache sets: then at most l1_ways rows, half of
- * these where they come from far. What large products in blocks (blocking.c) take is chosen beside it: there rows
- * come from near.
- * Rows may also be the points of two variables, one after the other: all values of one that has few for each of
- * another (beside), or, where their number is open, any points (collapsible).
- * Few columns would leave most lanes empty: then a variable of the sum runs along the lanes, rows share the
- * vectors of the other operand, and each row is added up across the lanes once, at the end.
+ * Lane: the variable for which most accesses are contiguous or invariant. A constant operand counts as contiguous for
+ * any variable, since it is packed at compile time; a run-time operand that would be gathered but is reused by a row
+ * variable is packed into scratch and costs little. Row: a variable the lane operand does not depend on, so that its
+ * vectors are reused from registers. Size: registers mr*nv + nv + 1 <= R (accumulators, one vector of each lane
+ * operand, one broadcast), the shape with the best ratio of multiply-adds to loads over the actual extents, edges
+ * included (the rule and the shapes were measured: at 98% of peak from 8 accumulators up, spill-free up to R). Rows
+ * whose stride is a multiple of 4096 bytes fall on the same cache sets: then at most l1_ways rows, half of these where
+ * they come from far. What large products in blocks (blocking.c) take is chosen beside it: there rows come from near.
+ * Rows may also be the points of two variables, one after the other: all values of one that has few for each of another
+ * (beside), or, where their number is open, any points (collapsible). Few columns would leave most lanes empty: then a
+ * variable of the sum runs along the lanes, rows share the vectors of the other operand, and each row is added up
+ * across the lanes once, at the end.
  */
 #include "expr/expr.h"
 #include "schedule/tile.h"
@@ -183,8 +181,8 @@ enum { SMALL_TILE_ROWS = 4 }; /* rows of a tile up to which twice as many are be
 enum { LATENCY = 8 };         /* multiply-adds under way that keep the multipliers busy: two a cycle, for four cycles */
 /* Multiply-adds a cycle relative to the most: two a cycle (fma; shapes are chosen for two everywhere), LATENCY under
  * way at once; each step loads the rows' and the panel's elements, fetches ahead, and counts (1.4 loads a cycle and
- * half a cycle,
- * measured on Zen 4 and 5 with tiles of 7 to 14 ymm: of twelve, 4 rows of 3 vectors take 4 % less than 6 of 2). */
+ * half a cycle, measured on Zen 4 and 5 with tiles of 7 to 14 ymm: of twelve, 4 rows of 3 vectors take 4 % less than 6
+ * of 2). */
 static double tile_speed(double mr, double nv, double fma) {
   double cycles = mr * nv / fma, loads = (mr + nv + 1) / 1.4, least = loads > LATENCY / 2 ? loads : LATENCY / 2;
   return cycles / ((cycles > least ? cycles : least) + 0.5);
@@ -356,10 +354,9 @@ static int64_t window_vectors(ectx *e, const accesses *acc, const choice *ch, co
     }
   return most;
 }
-/* Does what a row of results reads and writes, over all lanes, stay in the nearest cache until the next row? A
- * window's lines are read again there; a panel at a time they would lie on few of its sets. True, too, where no
- * other
- * row reads them. */
+/* Does what a row of results reads and writes, over all lanes, stay in the nearest cache until the next row? A window's
+ * lines are read again there; a panel at a time they would lie on few of its sets. True, too, where no other row reads
+ * them. */
 static bool row_stays(ectx *e, const accesses *acc, const choice *ch, const u32vec *red, int64_t lanes, int64_t rows) {
   int64_t bytes = 0;
   bool again = false;

@@ -1,10 +1,9 @@
 /* Which nests are there in two versions?
  *
- * A quotient by an open size is a division at every place, and often it is 0 for all sizes but the smallest: the
- * period of a reflection is longer than what is reflected. Then there are two versions of the nest behind one
- * test of the sizes: one in which these quotients are known to be 0, with all that follows for the addresses, and
- * one in general. Not of a nest of one point, whose values
- * stay in registers for the nests that follow.
+ * A quotient by an open size is a division at every place, and often it is 0 for all sizes but the smallest: the period
+ * of a reflection is longer than what is reflected. Then there are two versions of the nest behind one test of the
+ * sizes: one in which these quotients are known to be 0, with all that follows for the addresses, and one in general.
+ * Not of a nest of one point, whose values stay in registers for the nests that follow.
  */
 #include "schedule/kernel_in.h"
 

@@ -1,9 +1,8 @@
 /* What is made ready for a window that reads the same places again and again, also outside of a tensor?
  *
- * Inputs are row-major, by contract, and have no halo. A window over one reads each place several times, along
- * rows with every step of its lanes at another place of two vectors, and asks at the edges whether there is one.
- * So
- * what it reads is made first, in a tensor of our own, which can have a halo:
+ * Inputs are row-major, by contract, and have no halo. A window over one reads each place several times, along rows
+ * with every step of its lanes at another place of two vectors, and asks at the edges whether there is one. So what it
+ * reads is made first, in a tensor of our own, which can have a halo:
  *
  *   rows     A reduction whose steps may come in any order (max; a sum of loads) falls into two: over all axes of
  *            the window but the last, whole rows with whole rows, and then along these:

@@ -27,9 +27,9 @@
  * variables or data, where no symbol can stand for it, four times that depth is E_UNSUPPORTED.
  *
  * Facts. A stack of polynomials known to be >= 0 (guards, where-conditions, branches). The prover (goal-directed
- * Fourier-Motzkin with exact floors, see the study it came from) answers
- * true only if it has a proof under the current facts; false means "not proved". Ranges of vars, symbols and data
- * are always facts; active index ranges are non-empty. Whoever catches a failure pops to its own mark.
+ * Fourier-Motzkin with exact floors, see the study it came from) answers true only if it has a proof under the current
+ * facts; false means "not proved". Ranges of vars, symbols and data are always facts; active index ranges are
+ * non-empty. Whoever catches a failure pops to its own mark.
  *
  * One table per context, created on first use. Not thread-safe, questions included (they keep what they found):
  * worker threads call only sym_is_int, sym_int_or, sym_is_atom, sym_of_atom, sym_kind, sym_name,

@@ -2,10 +2,9 @@
  * detected (`host`: detects the CPU and picks the file whose requirements it meets, then fills in
  * cache sizes from the system).
  *
- * A target file is lines `key = value`: triple, cpu, features (LLVM's spelling), vector_bits, vector_registers,
- * native float and integer types, fma, masks (per-lane masked access is cheap), gather, l1, l2, l3 (bytes),
- * l1_ways,
- * line, cores, requires (CPU flags that `host` detection needs), peak_fma_per_cycle, emitter (llvm or c).
+ * A target file is lines `key = value`: triple, cpu, features (LLVM's spelling), vector_bits, vector_registers, native
+ * float and integer types, fma, masks (per-lane masked access is cheap), gather, l1, l2, l3 (bytes), l1_ways, line,
+ * cores, requires (CPU flags that `host` detection needs), peak_fma_per_cycle, emitter (llvm or c).
  */
 #ifndef EK_TARGET_H
 #define EK_TARGET_H

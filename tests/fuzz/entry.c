@@ -1,10 +1,9 @@
 /* libFuzzer's doors, the same for every target: cases go to fuzz_one, changes to fuzz_change (fuzz.h).
  *
- * With EK_FUZZ_CHANGED=FOLDER nothing is tried. Instead each input is written to FOLDER together with
- * EK_FUZZ_TIMES others made of it by one to four changes. These depend on the input alone: neither on libFuzzer's
- * choices, which
- * follow what earlier inputs reached in the code, nor on the machine. So a change of the compiler does not change
- * what a fixed pass tries (tests/fuzz.sh -f).
+ * With EK_FUZZ_CHANGED=FOLDER nothing is tried. Instead each input is written to FOLDER together with EK_FUZZ_TIMES
+ * others made of it by one to four changes. These depend on the input alone: neither on libFuzzer's choices, which
+ * follow what earlier inputs reached in the code, nor on the machine. So a change of the compiler does not change what
+ * a fixed pass tries (tests/fuzz.sh -f).
  */
 #include "fuzz.h"
 #include <stdio.h>

@@ -20,9 +20,8 @@ size_t fuzz_change(uint8_t *p, size_t n, size_t cap, unsigned seed);
 /* ---- for targets ----------------------------------------------------------------------------- */
 
 /* Runs fn(c, env) in a frame of a fresh context and judges what came out. accepted: what fn returned (false when it
- * unwound). excused: internal errors with this text are no finding (the verifiers of inner
- * levels call every error internal, in texts too); "" is all of them, NULL none. With EK_FUZZ_SAY set, what is
- * refused is said on stderr. */
+ * unwound). excused: internal errors with this text are no finding (the verifiers of inner levels call every error
+ * internal, in texts too); "" is all of them, NULL none. With EK_FUZZ_SAY set, what is refused is said on stderr. */
 bool fuzz_case(bool (*fn)(ctx *c, void *env), void *env, const char *excused);
 /* The path of a file with these bytes, for readers that want one. Good until the next call. */
 const char *fuzz_file(const uint8_t *p, size_t n);

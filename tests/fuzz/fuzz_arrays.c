@@ -1,6 +1,5 @@
-/* Arrays: .npy and .npz by their magic bytes, everything else as a TensorProto (.pb), or, by what the bytes are, as
- * a list of tensors or an optional one. Every byte of what is accepted is read, and what can be written as .npz
- * reads
+/* Arrays: .npy and .npz by their magic bytes, everything else as a TensorProto (.pb), or, by what the bytes are, as a
+ * list of tensors or an optional one. Every byte of what is accepted is read, and what can be written as .npz reads
  * back the same. */
 #include "onnx/onnx.h"
 #include "proto.h"

@@ -3,15 +3,14 @@
  *   grad_all [-n INSTANCES] [-t TRIES] [-s SEED] [-p] [-v] [NAME...]
  *
  * For each definition of the library (or those named) random legal calls are made from its signature
- * (src/notation/instance.h): shapes, attributes, contents. The call's outputs of floating type are
- * weighted with random seeds and summed; the derived adjoint of every floating input is compared with (f(x+h) -
- * f(x-h)) / 2h at a few places. Places where differences of two step widths disagree (a
- * kink within the step), or where the sum is so large that its rounding hides them, do not count. Definitions are
- * differentiated as they stand, but with `f32` read as `f64`, so that differences are exact enough (those that
- * ask for f32's bits or random numbers: as they stand). -p: also after the passes. A definition without
- * any floating input or output, or whose floating inputs are values known when compiling, has no gradient and is
- * skipped, by that property. One line per definition with -v; at the end `N passed, N
- * failed, N skipped`, counted by definition.
+ * (src/notation/instance.h): shapes, attributes, contents. The call's outputs of floating type are weighted with random
+ * seeds and summed; the derived adjoint of every floating input is compared with (f(x+h) - f(x-h)) / 2h at a few
+ * places. Places where differences of two step widths disagree (a kink within the step), or where the sum is so large
+ * that its rounding hides them, do not count. Definitions are differentiated as they stand, but with `f32` read as
+ * `f64`, so that differences are exact enough (those that ask for f32's bits or random numbers: as they stand). -p:
+ * also after the passes. A definition without any floating input or output, or whose floating inputs are values known
+ * when compiling, has no gradient and is skipped, by that property. One line per definition with -v; at the end `N
+ * passed, N failed, N skipped`, counted by definition.
  */
 #include "eval/eval.h"
 #include "passes/passes.h"

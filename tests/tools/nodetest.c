@@ -3,18 +3,17 @@
  *   nodetest [-v] [-e] [-c | -C] [-n | -a] [-b] [-j JOBS] [-k WORD] [-l LIST] FOLDER...
  *
  * Each FOLDER holds model.onnx and test_data_set_0/input_N.pb, output_N.pb. The model is imported, elaborated and
- * evaluated without any pass, or with -c optimised, scheduled, compiled in this process and run on 2
- * threads, or with -C saved as C source, which the C compiler makes a library of under its strictest warnings;
- * outputs are compared at the standard's tolerance (rtol 1e-3, atol 1e-7, bfloat16 2^-6). -n: the pass that
- * computes constants is left out, so the evaluator is never called (that is counted: the linker puts
- * a counter around its two doors); -a: for every second test. All inputs are given at run time, if the model
- * compiles so; else small inputs (at most 64 elements and rank at most 1, or integers) are compiled in as
- * constants, since the tests give
- * axes, shapes and scales as inputs; -b lists those. One line per failure, then what the run was like and a
- * summary. -v prints the module of each test, -e leaves out the expanded variants, -k keeps the folders whose
- * name holds WORD. -l: a list of expected failures (tests/node_failures.txt); a test that is on it and passes is
- * an error. Tensors of strings are given and taken as bytes, sequences as their tensors. The tests are shared
- * out among JOBS processes; one that crashes costs its test only. The exit status is 0 if all went as expected.
+ * evaluated without any pass, or with -c optimised, scheduled, compiled in this process and run on 2 threads, or with
+ * -C saved as C source, which the C compiler makes a library of under its strictest warnings; outputs are compared at
+ * the standard's tolerance (rtol 1e-3, atol 1e-7, bfloat16 2^-6). -n: the pass that computes constants is left out, so
+ * the evaluator is never called (that is counted: the linker puts a counter around its two doors); -a: for every second
+ * test. All inputs are given at run time, if the model compiles so; else small inputs (at most 64 elements and rank at
+ * most 1, or integers) are compiled in as constants, since the tests give axes, shapes and scales as inputs; -b lists
+ * those. One line per failure, then what the run was like and a summary. -v prints the module of each test, -e leaves
+ * out the expanded variants, -k keeps the folders whose name holds WORD. -l: a list of expected failures
+ * (tests/node_failures.txt); a test that is on it and passes is an error. Tensors of strings are given and taken as
+ * bytes, sequences as their tensors. The tests are shared out among JOBS processes; one that crashes costs its test
+ * only. The exit status is 0 if all went as expected.
  */
 #include "eval/eval.h"
 #include "codegen/c/c.h"

@@ -5,14 +5,13 @@
  *
  * An instance is one call of a definition with random element types, ranks, shapes, attributes and contents
  * (src/notation/instance.h): its seed and the operator's name say which. BATCH of them (default 48), of different
- * operators, go into one module, which is evaluated as the definitions say, compiled at full optimisation, and
- * compiled at -O0; every element of every output must agree: integers to the bit, floats within a tolerance
- * that follows from their type. (Where f16 or bf16 is computed, full optimisation is held against the evaluator
- * after the pass that computes in f32 instead.) Inputs, outputs and working memory end at pages that nobody may
- * touch. A batch runs in a process of its own; one that fails or crashes is tried again instance by instance, so
- * that each
- * failure names one. A batch is compiled in a way of its own, by its seed or as -x says: words with commas
- * between, see ways(). One line per failure, with what runs it again; at the end `N passed, N failed, N skipped`.
+ * operators, go into one module, which is evaluated as the definitions say, compiled at full optimisation, and compiled
+ * at -O0; every element of every output must agree: integers to the bit, floats within a tolerance that follows from
+ * their type. (Where f16 or bf16 is computed, full optimisation is held against the evaluator after the pass that
+ * computes in f32 instead.) Inputs, outputs and working memory end at pages that nobody may touch. A batch runs in a
+ * process of its own; one that fails or crashes is tried again instance by instance, so that each failure names one. A
+ * batch is compiled in a way of its own, by its seed or as -x says: words with commas between, see ways(). One line per
+ * failure, with what runs it again; at the end `N passed, N failed, N skipped`.
  * -t ends the tries after so many seconds, whatever -n says. */
 #include "eval/eval.h"
 #include "driver/pipeline.h"

@@ -1,7 +1,6 @@
 /* What does a command take?   usage COMMAND ARGUMENT...   Its output goes to stderr; the line `MEGABYTES
- * MILLISECONDS CODE` to stdout: the most memory resident at one time, in the largest of its processes, and the time
- * of processors that
- * all of them took, and how the command exited. */
+ * MILLISECONDS CODE` to stdout: the most memory resident at one time, in the largest of its processes, and the time of
+ * processors that all of them took, and how the command exited. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/resource.h>

@@ -1,6 +1,6 @@
 /* How a run of the passes is checked: the module is evaluated after every pass on the same random inputs, and at the
- * end every kernel is evaluated again with all its members poisoned outside one
- * point of its outer variables (the tile-local property of passes.h). */
+ * end every kernel is evaluated again with all its members poisoned outside one point of its outer variables (the
+ * tile-local property of passes.h). */
 #ifndef EK_TEST_PASS_CHECK_H
 #define EK_TEST_PASS_CHECK_H
 #include "eval/eval.h"

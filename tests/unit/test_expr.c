@@ -1,7 +1,6 @@
 /* expr: building, walking, text, verifier, evaluator. Modules are made by hand or from text, evaluated, and compared
- * with plain C loops; every module of this file also goes through print -> parse ->
- * print, and what was parsed must evaluate to the same bytes. Random values are compared with a naive evaluator
- * of a point at a time. */
+ * with plain C loops; every module of this file also goes through print -> parse -> print, and what was parsed must
+ * evaluate to the same bytes. Random values are compared with a naive evaluator of a point at a time. */
 #include "eval/eval.h"
 #include "expr/expr.h"
 #include <dirent.h>

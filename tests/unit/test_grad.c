@@ -1,8 +1,7 @@
-/* grad: adjoints against central differences, both computed by the evaluator in f64. Modules come from text, and
- * from the operator library's definitions at random shapes and attributes (fixed seeds).
- * Every module is verified after differentiation, its forward values must not have changed, and the adjoints must
- * survive expr_optimise. The last tests look at the structure: a window product's
- * gradients are contractions without guards. */
+/* grad: adjoints against central differences, both computed by the evaluator in f64. Modules come from text, and from
+ * the operator library's definitions at random shapes and attributes (fixed seeds). Every module is verified after
+ * differentiation, its forward values must not have changed, and the adjoints must survive expr_optimise. The last
+ * tests look at the structure: a window product's gradients are contractions without guards. */
 #include "eval/eval.h"
 #include "passes/passes.h"
 #include "fusion/fusion.h"

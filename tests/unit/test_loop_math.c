@@ -1,9 +1,8 @@
-/* How wrong are the polynomials of loop_expand? Every function of f32 and f64 over sampled bit patterns (all
- * exponents, both signs, special values) against the C library at higher precision; the largest error in ulp is
- * printed and must not grow. The functions are expanded here, with an emitter that has only the basic operations
- * (BARE), also fma and rounding (RICH), also ldexp and lookups in a register (WIDE, where this machine has
- * those), so that what is tested does not
- * depend on what LLVM has. */
+/* How wrong are the polynomials of loop_expand? Every function of f32 and f64 over sampled bit patterns (all exponents,
+ * both signs, special values) against the C library at higher precision; the largest error in ulp is printed and must
+ * not grow. The functions are expanded here, with an emitter that has only the basic operations (BARE), also fma and
+ * rounding (RICH), also ldexp and lookups in a register (WIDE, where this machine has those), so that what is tested
+ * does not depend on what LLVM has. */
 #include "jitkit.h"
 #include <math.h>
 

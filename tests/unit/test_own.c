@@ -1,7 +1,7 @@
 /* Does codegen/x86 make all functions of models itself? What it refuses LLVM compiles, with the right results and a
- * fiftieth of the speed: nothing else would fail. Every model of tests/models, for
- * AVX2, AVX-512, and AVX-512 with products of bf16 (--precision bf16); the code is made, not run, so the machine
- * does not matter. It may need no instruction set that the machine lacks.
+ * fiftieth of the speed: nothing else would fail. Every model of tests/models, for AVX2, AVX-512, and AVX-512 with
+ * products of bf16 (--precision bf16); the code is made, not run, so the machine does not matter. It may need no
+ * instruction set that the machine lacks.
  *   test_own MODEL...    only prints what would be left to LLVM of these */
 #include "codegen/llvm/llvm.h"
 #include "codegen/x86/x86.h"

@@ -328,8 +328,7 @@ static void test_shared(void **state) {
 }
 /* A window with many channels becomes products of transformed tiles: one axis and two, extents that tiles divide and
  * that they don't, with and without an outside, a residual behind it; taps that lie apart; few taps and many, these
- * also in parts,
- * backwards, with a stride; not in strict mode. */
+ * also in parts, backwards, with a stride; not in strict mode. */
 static void test_windows(void **state) {
   (void)state;
   static const struct {

@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 enum { WORKERS = 3, MOST = 32 };
-/* `@` is a list of numbers for the shape before it. sizes: "N=1 M=7; N=33 M=2": one run each. What follows
- * `reference:` is what the evaluator gets
- * instead; what follows `refused:` is what a run must say (`other`: the last input comes with one place more). */
+/* `@` is a list of numbers for the shape before it. sizes: "N=1 M=7; N=33 M=2": one run each. What follows `reference:`
+ * is what the evaluator gets instead; what follows `refused:` is what a run must say (`other`: the last input comes
+ * with one place more). */
 typedef struct example {
   const char *name, *sizes, *text;
 } example;

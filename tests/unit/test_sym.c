@@ -233,9 +233,8 @@ static void extrema(void **state) {
               args[2] == M);
 }
 
-/* ---- agreement with integer arithmetic
- * ---------------------------------------------------------------------------------------------------------
- * A random expression is built as sz and, at a few assignments, as numbers in parallel: a value that leaves
+/* ---- agreement with integer arithmetic ------------------------------------------------------- */
+/* A random expression is built as sz and, at a few assignments, as numbers in parallel: a value that leaves
  * +-2^40 or divides by zero marks that assignment as dead. */
 enum { LEAVES = 10, TRIES = 6 };
 typedef struct world {

@@ -1,12 +1,11 @@
 /* Which machine register holds which value, and when? One walk over the code with an interval of life per value.
  *
- * Values that live in one straight piece of code (`local`) are evicted where registers run out: the one whose
- * next use is furthest, into a stack slot, from which it comes back at that use. A value
- * that lives across branches keeps one register, or lives in memory altogether: which, is decided by the sum of
- * its uses, each counted ten times more per loop around it (as often as the loop is known to turn, if
- * that is more); the walk then begins anew.
- * Constants come back from where they came from; so does what was loaded, where nothing can have been stored
- * there since. In memory, a value is an operand of the instruction that uses it where that has room. */
+ * Values that live in one straight piece of code (`local`) are evicted where registers run out: the one whose next use
+ * is furthest, into a stack slot, from which it comes back at that use. A value that lives across branches keeps one
+ * register, or lives in memory altogether: which, is decided by the sum of its uses, each counted ten times more per
+ * loop around it (as often as the loop is known to turn, if that is more); the walk then begins anew. Constants come
+ * back from where they came from; so does what was loaded, where nothing can have been stored there since. In memory, a
+ * value is an operand of the instruction that uses it where that has room. */
 #include "codegen/x86/build.h"
 #include <string.h>
 

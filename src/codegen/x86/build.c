@@ -1,9 +1,9 @@
 /* Where does code go, and what is an address? Regions, constants, and sums of registers that become addresses.
  *
  * An address is a constant and multiples of registers, each of which belongs to a region. The constant is the
- * displacement; the index of the loop around is the index register, itself where its factor
- * is 1, 2, 4 or 8, else a register that grows by factor * step a round; all the rest is one base register, made
- * in front of the loop, by the same rule there. Equal rests share a register. */
+ * displacement; the index of the loop around is the index register, itself where its factor is 1, 2, 4 or 8, else a
+ * register that grows by factor * step a round; all the rest is one base register, made in front of the loop, by the
+ * same rule there. Equal rests share a register. */
 #include "codegen/x86/build.h"
 #include <string.h>
 

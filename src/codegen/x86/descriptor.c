@@ -1,6 +1,6 @@
-/* How does a saved model tell what it is, and where does it begin? The object of NAME_info and NAME_run
- * (codegen/llvm's descriptor says the same for other machines): the record ek_rt_model with what
- * it points to, and a few instructions that are the same for every model but for the addresses in them. */
+/* How does a saved model tell what it is, and where does it begin? The object of NAME_info and NAME_run (codegen/llvm's
+ * descriptor says the same for other machines): the record ek_rt_model with what it points to, and a few instructions
+ * that are the same for every model but for the addresses in them. */
 #include "codegen/x86/elf.h"
 #include "codegen/x86/x86.h"
 #include <elf.h>

@@ -1,6 +1,6 @@
-/* How do machine instructions become bytes? Vector instructions by one table (in.h): VEX where it reaches, EVEX
- * where a register above 15, a mask, a broadcast or 512 bits need it. The constants
- * follow the code and are reached from the instruction pointer, so that an object needs no relocation but for calls. */
+/* How do machine instructions become bytes? Vector instructions by one table (in.h): VEX where it reaches, EVEX where a
+ * register above 15, a mask, a broadcast or 512 bits need it. The constants follow the code and are reached from the
+ * instruction pointer, so that an object needs no relocation but for calls. */
 #include "codegen/x86/in.h"
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* Which instructions does each operation become? What is not here was replaced by loop_expand, or is refused.
- * Semantics as in codegen/llvm/op.c: NaN wins in min and max, division by zero gives 0,
- * shift counts outside of the width give 0 or the sign. */
+/* Which instructions does each operation become? What is not here was replaced by loop_expand, or is refused. Semantics
+ * as in codegen/llvm/op.c: NaN wins in min and max, division by zero gives 0, shift counts outside of the width give 0
+ * or the sign. */
 #include "codegen/x86/build.h"
 #include <math.h>
 #include <string.h>

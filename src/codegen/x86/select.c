@@ -1,9 +1,9 @@
 /* How does a loop function become machine instructions? One walk over its blocks, as in codegen/llvm/emit.c: the
  * same shapes of loops, the same copies of unrolled bodies.
  *
- * A register (`reg`) is one virtual register that is written more than once. Reading it gives that register
- * itself where it is not set before the last use of what was read; setting it to something
- * made for this only makes that in the register. So an accumulator costs no moves. */
+ * A register (`reg`) is one virtual register that is written more than once. Reading it gives that register itself
+ * where it is not set before the last use of what was read; setting it to something made for this only makes that in
+ * the register. So an accumulator costs no moves. */
 #include "codegen/x86/build.h"
 #include <stdlib.h>
 #include <string.h>

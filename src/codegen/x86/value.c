@@ -1,8 +1,7 @@
-/* How are values held? Numbers of 64 bits and pointers as sums (build.c); other whole numbers and bools in a
- * register, extended to 64 bits; floats in the first lane of a vector register; vectors in
- * one register or in parts of one register's size each; bool vectors in a mask register (a bit per lane) or,
- * without those, as vectors of 32-bit lanes of all ones or zeros. A load with one use is
- * left to the instruction that uses it. */
+/* How are values held? Numbers of 64 bits and pointers as sums (build.c); other whole numbers and bools in a register,
+ * extended to 64 bits; floats in the first lane of a vector register; vectors in one register or in parts of one
+ * register's size each; bool vectors in a mask register (a bit per lane) or, without those, as vectors of 32-bit lanes
+ * of all ones or zeros. A load with one use is left to the instruction that uses it. */
 #include "codegen/x86/build.h"
 #include <string.h>
 
