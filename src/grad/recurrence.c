@@ -138,11 +138,11 @@ void grad_recurrence(gr *g, uint32_t recurrence_id) {
   bool any = false;
   for (uint32_t i = 0; i < r.ms.n; i++) any |= r.ms.v[i].reached;
   if (!any) return;
-  /* 1. what readers outside contribute: ordinary stages, in front */
+  /* 1. the adjoint that readers outside the recurrence contribute: ordinary stages, in front of it */
   tid *outside = NEWN(g->a, tid, r.ms.n);
   for (uint32_t i = 0; i < r.ms.n; i++)
     outside[i] = r.ms.v[i].reached ? grad_finish(g, r.ms.v[i].t, &g->into[r.ms.v[i].t]) : 0;
-  /* 2. contributions inside, each in its reader's frame */
+  /* 2. the adjoints that its own stages contribute, each with the variables of the stage that reads */
   atom ua = 0;
   sz u = sym_var(g->c, "u", r.extent);
   sym_is_atom(g->c, u, &ua);
@@ -158,10 +158,10 @@ void grad_recurrence(gr *g, uint32_t recurrence_id) {
   for (uint32_t i = 0; i < r.ms.n; i++)
     for (uint32_t k = 0; r.ms.v[i].reached && k < r.ms.v[i].inner.n; k++)
       inside(&r, &r.ms.v[i], &r.ms.v[i].inner.v[k], u);
-  /* 3. the recurrence */
+  /* 3. the recurrence that runs backwards */
   for (uint32_t i = r.ms.n; i-- > 0;)
     if (r.ms.v[i].reached) emit(&r, &r.ms.v[i], outside[i], back, u);
-  /* 4. what leaves it */
+  /* 4. adjoints that leave the recurrence, for what it reads from outside */
   for (uint32_t i = 0; i < r.ms.n; i++) {
     member *q = &r.ms.v[i];
     if (!q->reached) continue;

@@ -110,7 +110,9 @@ static bool pays(emodule *m, const ex_node *red, const windowed *w) {
   return (places * (k * (1 + step) + 1) + lanes * q * (near + step)) < lanes * k * q * (near + step);
 }
 static bool in_place(const splan *p, emodule *m, windowed *w, const u32vec *outer, const map *canon) {
-  enum { POINTS = 16, LANES_USED = 60, ROWS_LANES_USED = 25 /* percent; fewer where there are fewer steps, too */ };
+  /* LANES_USED: least part of the vectors' lanes that hold values, in percent; ROWS_LANES_USED: the same where folding
+   * also leaves fewer steps */
+  enum { POINTS = 16, LANES_USED = 60, ROWS_LANES_USED = 25 };
   const ex_node *l = exn(m, w->load);
   uint32_t last = l->nargs - 1u;
   int64_t lanes = target_lanes(p->t, (etype)l->type), ext = sym_int_or(m->c, sym_extent(m->c, w->out[last]), 0),

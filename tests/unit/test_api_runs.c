@@ -179,7 +179,7 @@ static void own_for(void *user, int64_t n, void (*task)(void *arg, int64_t i), v
     }
     for (int64_t i = 0; i < n; i++) pthread_join(t[i], NULL);
   }
-  if (w->how == 3) task(arg, n - 1); /* forgets the others */
+  if (w->how == 3) task(arg, n - 1); /* a faulty caller: only the last task is run */
 }
 static void own_threads(void **state) {
   fixture *f = *state;

@@ -477,7 +477,7 @@ static void test_folder(void **state) {
     assert_false(found(NULL, tiny, &o, NULL));
     assert_non_null(strstr(said, "belongs to another user"));
     assert_true(found(NULL, tiny, &o, NULL));
-  } else { /* only to be read */
+  } else { /* the cache's folder may be read, not written */
     assert_int_equal(chmod(folder_, 0500), 0);
     assert_true(found(NULL, tiny, &o, NULL));
     o.optimize = 1;
