@@ -243,9 +243,25 @@ enum {
   MOST_OUTPUTS = 7 /* on a line */,
   MIN_SHARED_PLACES = 3 /* places of a tile for which factors are worth making */
 };
+/* The form of m outputs on a line, its taps kept or not: tables that few numbers decide are made once. */
+static bool line_form(pw *p, window *w, int64_t m, bool kept) {
+  const int64_t key[] = {w->taps, w->stride, w->phases, w->lead, w->r, m, kept};
+  uint64_t at;
+  if (!map_get(p->line_forms, key, sizeof key, &at)) {
+    window *own = NEW(p->a, window);
+    *own = *w;
+    if (!bilinear_line(own, m, p->a) || (kept && !bilinear_keep_taps(own, p->a))) own = NULL;
+    map_put(p->line_forms, key, sizeof key, at = (uint64_t)(uintptr_t)own);
+  }
+  if (!at) return false;
+  const window plain = *w;
+  *w = *(const window *)(uintptr_t)at;
+  w->o = plain.o, w->k = plain.k, w->arg = plain.arg, w->sign = plain.sign, w->spacing = plain.spacing;
+  return true;
+}
 /* Keeps its taps, where a tile's rows are places of one picture, enough of them. */
-static bool may_keep(pw *p, const sliding *q, window *w) {
-  return p->lanes > 1 && !q->row.n && together(p, w) >= MIN_SHARED_PLACES && bilinear_keep_taps(w, p->a);
+static bool may_keep(pw *p, const sliding *q, window *w, int64_t m) {
+  return p->lanes > 1 && !q->row.n && together(p, w) >= MIN_SHARED_PLACES && line_form(p, w, m, true);
 }
 /* The forms of one axis, the plain sum first. */
 static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, window *out) {
@@ -261,7 +277,7 @@ static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, 
       if (shared) form.phases = plain->stride, form.r = (plain->taps + plain->lead + plain->stride - 1) / plain->stride;
       for (int kept = 0; kept < 2 && e >= m; kept++) {
         out[n] = form;
-        if (bilinear_line(&out[n], m, p->a) && (!kept || may_keep(p, q, &out[n]))) n++;
+        if (line_form(p, &out[n], m, false) && (!kept || may_keep(p, q, &out[n], m))) n++;
       }
     }
   }
@@ -1011,6 +1027,7 @@ bool pass_winograd(pw *p) {
   pass_order(p, &order);
   for (uint32_t i = 0; i < order.n; i++) any |= windows[order.v[i]] = may_transform(p, order.v[i]);
   if (!any) return false;
+  p->line_forms = map_new(p->a);
   p->most_growth = most_growth(p, windows);
   if (p->variant_sizes && variants_worth(p, &order, windows)) return false; /* the module will be lowered anew */
   any = false;

@@ -39,6 +39,8 @@ struct pw {
   bool strict;          /* sums of floats are not regrouped */
   /* most that the error of a window sum may grow, relative to a plain sum's (pass_winograd) */
   double most_growth;
+  /* windows' forms on a line: key in pass_winograd.c -> address of the form, 0: there is none */
+  map *line_forms;
   u32vec *variant_sizes;    /* see expr_observer; NULL: nobody asks */
   bool assume_variant_rows; /* open sizes are taken for EXPR_VARIANT_ROWS at least */
   /* stages whose factors stay as they are: those of a transform, which would magnify an error, or are made on
