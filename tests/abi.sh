@@ -9,9 +9,12 @@ command -v cc >/dev/null || { echo "no cc: nothing is built against older header
 lib=$(ls "$build"/libeinkorn.so.*.*.* | head -1) failed=0
 soname=$(objdump -p "$lib" | sed -n 's/ *SONAME *//p')
 [ "$soname" = libeinkorn.so.0.1 ] || { echo "the soname is $soname: tests/abi is about libeinkorn.so.0.1"; failed=1; }
+# a library with AddressSanitizer asks it of the program, too
+sanitize=$(objdump -p "$lib" | grep -q 'NEEDED .*libasan' && echo -fsanitize=address,undefined)
 for headers in "$here"/abi/[0-9] "$here/../include"; do
-  cc -std=gnu99 -Wall -Wextra -Werror -I"$headers" "$here/abi/old.c" "$lib" -Wl,-rpath,"$build" -o "$work/old" &&
-    "$work/old" "$here/../examples/digits/digits.onnx" || { echo "FAIL built against $headers"; failed=1; }
+  cc -std=gnu99 -Wall -Wextra -Werror $sanitize -I"$headers" "$here/abi/old.c" "$lib" -Wl,-rpath,"$build" \
+    -o "$work/old" && "$work/old" "$here/../examples/digits/digits.onnx" ||
+    { echo "FAIL built against $headers"; failed=1; }
 done
 # bench/einkorn_runner.py reads the structs from the header: does it see what the compiler sees?
 structs="ek_options ek_tensor_info ek_run_options ek_session_options ek_show_options ek_report ek_kernel"
