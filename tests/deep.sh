@@ -28,7 +28,7 @@ tier tsan "$here/tsan.sh" -b "$build" $minute
 tier memory "$build/out_of_memory" "$here"/models/{mlp_opset12,if_nested,lstm_forward}.onnx
 tier weights "$here/weights.sh" -l -b "$build"
 tier random "$build/random_ops" -n "$instances" -j "$jobs" -t 300
-tier accuracy "$build/accuracy" -a "$here/../docs/accuracy.md" "$here"/models/*.onnx
+tier accuracy "$here/accuracy.sh" -b "$build"
 tier peers "$here/peers.sh" -b "$build" -j "$jobs" -n 4
 tier gradients "$here/gradients.sh" -b "$build"
 tier planted "$here/planted.sh" -b "$build" -j "$jobs"
