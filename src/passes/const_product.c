@@ -63,7 +63,7 @@ static void merge_axes(product *q) {
   for (uint32_t i = 0; i < q->rank; i++) {
     if (q->ext[i] == 1) continue;
     bool joins = n > 0;
-    for (int k = EK_PLANTED("const-product"); k < 2 && joins; k++)
+    for (int k = EK_PLANTED("const-product") ? 2 : 0; k < 2 && joins; k++)
       joins = q->f[k].step[n - 1] == q->f[k].step[i] * q->ext[i];
     n -= joins;
     q->ext[n] = joins ? q->ext[n] * q->ext[i] : q->ext[i];

@@ -585,7 +585,8 @@ static evalue emit_load(ectx *e, ex x) {
     cond = cond ? lb_op(&e->b, OP_AND, bt, cond, in, 0) : in;
   }
   lv mask = cond;
-  if (mask && e->count && !EK_PLANTED("schedule-mask")) mask = lb_op(&e->b, OP_AND, bt, mask, lane_mask(e), 0);
+  if (mask && e->count)
+    mask = EK_PLANTED("schedule-mask") ? lane_mask(e) : lb_op(&e->b, OP_AND, bt, mask, lane_mask(e), 0);
   evalue v = load_at(e, x, t->type, ptr, emit_address(e, lay, idx), mask, true);
   emit_unbind(e, nb);
   if (!n.otherwise) return v;

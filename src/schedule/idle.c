@@ -46,5 +46,5 @@ uint64_t idle_rows(ectx *e, const nest *n, uint32_t most) {
   }
   const uint64_t idle = ~read & bits(fold * most);
   s->idle = (double)__builtin_popcountll(idle) / (fold * most);
-  return EK_PLANTED("schedule-idle") ? idle << 1 : idle;
+  return EK_PLANTED("schedule-idle") ? bits(fold * most) : idle;
 }
