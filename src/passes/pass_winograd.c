@@ -973,7 +973,8 @@ static void open_rows(pw *p, const sliding *q, u32vec *open) {
 /* Would other forms be chosen for many rows, and would they save so much of all window sums' time that the model is
  * worth its code twice? Notes the sizes of the rows. */
 static bool variants_worth(pw *p, const u32vec *order, const uint8_t *windows) {
-  u32vec open = {0};
+  VEC(sliding) sums = {0};
+  u32vec candidates = {0}, open = {0};
   double as_few = 0, as_many = 0; /* cost of many rows: in the forms of few, and in their own */
   for (uint32_t i = 0; i < order->n; i++) {
     sliding q;
@@ -982,7 +983,12 @@ static bool variants_worth(pw *p, const u32vec *order, const uint8_t *windows) {
     if (!windows[order->v[i]]) continue;
     pass_enter(p, xs(p->m, order->v[i])->block);
     if (!match(p, order->v[i], &q, &split, &by)) continue;
-    sliding few = q, many = q;
+    vec_push(p->a, sums, q);
+    open_rows(p, &q, &candidates);
+  }
+  for (uint32_t i = 0; candidates.n && i < sums.n; i++) {
+    sliding q = sums.v[i], few = q, many = q;
+    pass_enter(p, xs(p->m, q.s)->block);
     const bool steps = by_axis(p, &q);
     choose(p, &few);
     p->assume_variant_rows = true;

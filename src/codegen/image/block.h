@@ -20,6 +20,8 @@ typedef struct image_fixup { /* the 8 bytes at `at` become the address of the bl
   int64_t add;               /* added to the address */
 } image_fixup;
 
+/* v rounded up to a multiple of a */
+static inline uint64_t image_align(uint64_t v, uint64_t a) { return (v + a - 1) / a * a; }
 const image_extern *image_extern_of(const char *name); /* NULL: there is none of that name */
 
 /* Objects joined, before they are written as a block or as a shared library. */

@@ -39,7 +39,6 @@ typedef struct library {
   uint64_t weights;            /* place of the weights; 0: there are none */
 } library;
 
-static uint64_t align(uint64_t v, uint64_t a) { return (v + a - 1) / a * a; }
 static uint32_t string(library *k, const char *s) {
   uint32_t at = (uint32_t)k->strings.n;
   sb_putn(&k->strings, s, strlen(s) + 1);
@@ -74,7 +73,7 @@ static void list_symbols(library *k) {
 /* ---- places ---------------------------------------------------------------------------------- */
 /* A section of n bytes at or after `at`; where it ends. */
 static uint64_t section(library *k, uint32_t i, Elf64_Shdr s, uint64_t at, uint64_t n) {
-  s.sh_offset = align(at, s.sh_addralign), s.sh_size = n;
+  s.sh_offset = image_align(at, s.sh_addralign), s.sh_size = n;
   if (s.sh_flags & SHF_ALLOC) s.sh_addr = s.sh_offset;
   k->sh[i] = s;
   return s.sh_offset + n;
@@ -127,9 +126,9 @@ static uint64_t place_rest(library *k, sbuf *names) {
     sb_putn(names, name[i], strlen(name[i]) + 1);
   }
   uint32_t n = k->sh[S_NAMES].sh_name;
-  uint64_t headers = align(
+  uint64_t headers = image_align(
       section(k, S_NAMES, (Elf64_Shdr){.sh_name = n, .sh_type = SHT_STRTAB, .sh_addralign = 1}, k->end, names->n), 8);
-  k->weights = align(headers + sizeof k->sh, IMAGE_PAGE);
+  k->weights = image_align(headers + sizeof k->sh, IMAGE_PAGE);
   n = k->sh[S_WEIGHTS].sh_name;
   if (k->s.n_weights)
     section(k, S_WEIGHTS,
@@ -188,7 +187,7 @@ static void put(uint8_t *file, uint64_t at, const void *p, uint64_t n) {
   if (n) memcpy(file + at, p, n);
 }
 static void write_headers(library *k, uint8_t *file, uint64_t sections) {
-  uint64_t data = k->end - k->data, room = align(data, IMAGE_PAGE), w = k->s.n_weights;
+  uint64_t data = k->end - k->data, room = image_align(data, IMAGE_PAGE), w = k->s.n_weights;
   Elf64_Ehdr h = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
                   .e_type = ET_DYN,
                   .e_machine = EM_X86_64,

@@ -40,7 +40,6 @@ static bool no(linker *k, const char *why) {
   k->why = why;
   return false;
 }
-static uint64_t align(uint64_t v, uint64_t a) { return (v + a - 1) / a * a; }
 
 /* ---- reading --------------------------------------------------------------------------------- */
 static bool loaded(const Elf64_Shdr *s) {
@@ -97,7 +96,7 @@ static void place_sections(linker *k, bool code) {
       const Elf64_Shdr *s = &k->o[i].sh[j];
       if (!loaded(s) || code != !!(s->sh_flags & SHF_EXECINSTR)) continue;
       uint64_t *at = code ? &k->code : &k->data;
-      *at = align(*at, s->sh_addralign ? s->sh_addralign : 1);
+      *at = image_align(*at, s->sh_addralign ? s->sh_addralign : 1);
       k->o[i].place[j] = (int64_t)*at;
       *at += s->sh_size;
     }
@@ -168,7 +167,7 @@ static bool find(linker *k, const object *o, uint32_t sym, int64_t *place, const
 static uint64_t slot_of(linker *k, const char *key, int64_t place, const char *ext) {
   uint64_t at;
   if (map_gets(k->slots, key, &at)) return at;
-  at = k->data = align(k->data, 8);
+  at = k->data = image_align(k->data, 8);
   k->data += 8;
   map_puts(k->slots, key, at);
   fix(k, at, ext, ext ? 0 : place);
@@ -177,7 +176,7 @@ static uint64_t slot_of(linker *k, const char *key, int64_t place, const char *e
 static uint64_t jump_of(linker *k, const char *ext) {
   uint64_t at;
   if (map_gets(k->jumps, ext, &at)) return at;
-  at = k->code = align(k->code, 16);
+  at = k->code = image_align(k->code, 16);
   k->code += 16;
   map_puts(k->jumps, ext, at);
   return at;
@@ -251,11 +250,11 @@ static bool join(linker *k, image_joined *out) {
     if (!read_object(k, &k->o[i])) return false;
   define(k);
   place_sections(k, true);
-  k->data = k->code_bytes = align(k->code + 16 * (count_externs(k) + 1ull), IMAGE_PAGE);
+  k->data = k->code_bytes = image_align(k->code + 16 * (count_externs(k) + 1ull), IMAGE_PAGE);
   place_sections(k, false);
   if (k->data > 1u << 30) return no(k, "its code is too large");
   if (!relocations(k, false)) return false;
-  uint64_t all = align(k->data, IMAGE_PAGE);
+  uint64_t all = image_align(k->data, IMAGE_PAGE);
   k->mem = arena_alloc(k->a, all);
   for (uint32_t i = 0; i < k->n; i++)
     for (uint32_t j = 0; j < k->o[i].sections; j++)
