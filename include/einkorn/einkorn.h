@@ -283,10 +283,10 @@ typedef struct ek_report {
 /* Compiles a model to code in this process. o: NULL for the defaults; read during the call. EK_USAGE (options),
  * EK_UNSUPPORTED, EK_MODEL, EK_SHAPE, EK_TARGET, EK_CANCELLED. */
 EK_API ek_code ek_compile(ek_model *m, const ek_options *o, ek_module **out);
-/* Saves compiled code: by the suffix of path .so or .o (both need a linker), or .c; a header .h is written beside
- * it; or, as .onnx, the model itself with all decided that constants and fixed dimensions decide (beyond 2 GiB
- * with its constants beside it in PATH.data; of report only file_bytes is set). The symbols are NAME_run and
- * NAME_info; NAME is the file's name made an identifier. report may be NULL.
+/* Saves compiled code: by the suffix of path .so, .o or .c; a header .h is written beside it; or, as .onnx, the model
+ * itself with all decided that constants and fixed dimensions decide (beyond 2 GiB with its constants beside it in
+ * PATH.data; of report only file_bytes is set). A .o needs a linker on PATH, and so does a .so for another processor
+ * than x86-64. The symbols are NAME_run and NAME_info; NAME is the file's name made an identifier. report may be NULL.
  * The files appear whole or not at all. Errors as ek_compile, and EK_IO. */
 EK_API ek_code ek_save(ek_model *m, const ek_options *o, const char *path, ek_report *report);
 /* Loads a saved .so: runs its code as any library does, so load only what you trust. EK_IO, EK_MODEL (not made by

@@ -543,7 +543,7 @@ static void micro_kernel(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t m
         const packload *fixed = NULL;
         for (uint32_t k = 0; k < n->packs.n; k++)
           if (n->packs.v[k].stage == i && n->packs.v[k].fixed_point) fixed = &n->packs.v[k];
-        lv step[TILE_V];
+        lv step[TILE_V] = {0};
         for (uint32_t v = 0; fixed && v < nv; v++) step[v] = fixed_point_step(e, fixed, v);
         for (uint32_t r = 0; r < mr; r++)
           for (uint32_t v = 0; v < nv; v++) {
