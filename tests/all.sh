@@ -28,6 +28,7 @@ tier names "$here/names.sh"
 tier includes "$here/includes.sh"
 tier style "$here/style.sh"
 tier words "$here/words.sh"
+tier planted "$here/planted.sh" -n -b "$build"
 if [ "$quick" ]; then
   tier models "$build/models" -j "$jobs" -t 300 -m "eval passes O0 jit" \
     "$here"/models/{mlp_opset12,cnn_opset11,lstm_forward,attention_causal,detector_nms,if_nested}.onnx \

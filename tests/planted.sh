@@ -1,80 +1,139 @@
 #!/bin/bash
 # Do the tests see a compiler that goes wrong? A build plants faults (EK_PLANTED in the source: in every pass, family of
 # schedules, emitter, in the memory plan, gradients, shapes, sizes and the cache); with each of them in
-# turn some test must fail, and without a fault none. tests/planted.txt says which test sees which fault; it is tried
-# first, then all others from quick to slow.
-#   tests/planted.sh [-b BUILD] [-j JOBS] [-u] [-v] [FAULT...]        BUILD-planted is made beside BUILD; -u writes
-#   planted.txt anew; -v shows what each test says
+# turn some test must fail, and without the fault the same test must not. tests/planted.txt says which test sees which
+# fault; it is tried first, then all others from quick to slow.
+#   tests/planted.sh [-b BUILD] [-j JOBS] [-n] [-u] [-v] [FAULT...]        BUILD-planted is made beside BUILD; -n only
+#   looks whether all that decides has a fault, and each fault its line in planted.txt; -v shows what each test says,
+#   and how long it took; -u writes planted.txt anew, each time the smallest part of a test that sees the fault: one
+#   test of a unit test program, one golden text, one model in one mode
 # The build asks the environment for the fault, so it is one build, and a fault takes as long as the test that sees it.
 here=$(cd "$(dirname "$0")" && pwd)
 src=$here/../src
-build=$here/../build jobs=2 update= verbose=
-while getopts b:j:uv o; do case $o in b) build=$OPTARG;; j) jobs=$OPTARG;; u) update=1;; v) verbose=1;; *) \
-  exit 2;; esac; done
+build=$here/../build jobs=2 update= verbose= look=
+while getopts b:j:nuv o; do case $o in b) build=$OPTARG;; j) jobs=$OPTARG;; n) look=1;; u) update=1;; v) \
+  verbose=1;; *) exit 2;; esac; done
 shift $((OPTIND - 1))
 build=$(cd "$build" && pwd) || exit 2
-build=$build-planted
-cmake -S "$here/.." -B "$build" -G Ninja -DEK_PLANTS=ON >"$build.log" 2>&1 &&
-  cmake --build "$build" -j "$jobs" --target all models grad_models >>"$build.log" 2>&1 ||
-  { tail -30 "$build.log"; echo "FAIL the build with planted faults"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
-work=$(mktemp -d "$build/XXXXXX")
-trap 'rm -rf "$work"' EXIT
-export here build work verbose
 passed=0 failed=0 skipped=0
 ok() { passed=$((passed + 1)); }
 bad() { failed=$((failed + 1)); echo "FAIL $*"; }
 
-# ---- the tests: a word, and what it is to look at ----
-run() {
-  local what=$1 m
-  shift
+# ---- every pass, and every file that decides something, has a fault of its own ----
+names=$(grep -rhoE 'EK_PLANTED\("[^"]+"\)' "$src" | sed 's/.*("\(.*\)")/\1/' | sort -u)
+for pass in $("$build/einkorn" show --help | sed -n 's/^  expr  *\([a-z]*\) .*/\1/p' | grep -v '^lower$' | sort -u); do
+  if grep -qE "^$pass(-|$)" <<<"$names"; then ok; else bad "no fault is planted in the pass $pass"; fi
+done
+for f in "$src"/rewrite/{simplify,simplify_reduce,scalar}.c "$src"/passes/pass_*.c "$src"/fusion/{fuse,pairs}*.c \
+  "$src"/schedule/*.c "$src"/grad/{adjoint,chain,control,hoist,invert,recurrence,stated,value}.c \
+  "$src"/program/{build,main,memory,size,weights}.c "$src"/codegen/llvm/{emit,mem,op}.c "$src"/codegen/emit/batch.c \
+  "$src"/codegen/x86/{allocate,build,cast,encode,memory,op,select,value}.c "$src"/codegen/c/*.c \
+  "$src"/loop/{expand,fold,math,small}.c "$src"/notation/{cost,point,shapes}.c \
+    "$src"/sym/{bound,div,facts,pick,prove,range,subst}.c \
+    "$src"/driver/{cache_*,lower_flow,lower_list,lower_loop,lower_variant}.c "$src"/codegen/image/{library,link}.c \
+    "$src"/onnx/{expand,tensor,trees,upgrade,write}.c; do
+  if grep -q 'EK_PLANTED("' "$f"; then ok; else bad "no fault is planted in ${f#"$src"/}"; fi
+done
+for fault in $names; do
+  if grep -q "^$fault " "$here/planted.txt"; then ok
+  elif [ -z "$update" ]; then bad "$fault has no line in tests/planted.txt (tests/planted.sh -u $fault)"; fi
+done
+closing() { echo "$passed passed, $failed failed, $skipped skipped"; [ "$failed" -eq 0 ]; exit; }
+[ -z "$look" ] || closing
+
+build=$build-planted
+cmake -S "$here/.." -B "$build" -G Ninja -DEK_PLANTS=ON >"$build.log" 2>&1 &&
+  cmake --build "$build" -j "$jobs" --target all models grad_models >>"$build.log" 2>&1 ||
+  { tail -30 "$build.log"; echo "FAIL the build with planted faults"; failed=$((failed + 1)); closing; }
+work=$(mktemp -d "$build/XXXXXX")
+trap 'rm -rf "$work"' EXIT
+export here build work verbose update
+
+# ---- the tests: a word, and what it is to look at; all of them, or of a unit test program what `: PATTERN` names ----
+run() { # TEST, as one word
+  local what=${1%% *} rest= only= m
+  [ "$what" = "$1" ] || rest=${1#* }
+  if [ "$what" = unit ]; then
+    case $rest in *': '*) only=${rest#*: } rest=${rest%%: *};; esac
+    [ -z "$only" ] || export EK_TEST=$only
+    set -o pipefail # one failure is enough: sed ends, and with it the test
+    for m in $rest; do "$build/$m" 2>&1 | sed -u '/^\[  FAILED  \]/q1; s/\] 0 test(s) run.*/& FAIL no such test/
+      /FAIL no such test/q1' || return; done
+    return
+  fi
+  set -- $rest
   case $what in
-  unit) set -o pipefail # one failure is enough: sed ends, and with it the test
-    for m; do "$build/$m" 2>&1 | sed -u '/^\[  FAILED  \]/q1' || return; done;;
-  golden) "$here/golden.sh" -e "$build/einkorn" $(printf "$here/golden/%s\n" "$@");;
+  golden) "$here/golden.sh" -e "$build/einkorn" ${1:+$(printf "$here/golden/%s\n" "$@")};;
   starts) "$here/cache.sh" -b "$build";;
   table) "$build/einkorn" ops --table | diff -q - "$here/../docs/operators.md";;
   gradients) "$build/grad_models" $(printf "$here/models/%s.onnx\n" "$@");;
   # modes of tests/tools/models.c: jit, passes+jit, c, ..
   *) [ "$1" != all ] || set -- $(cd "$here/models" && basename -s .onnx *.onnx)
-    "$build/models" -j 1 -t 100 -m "${what//+/ }" $(printf "$here/models/%s.onnx\n" "$@");;
+    "$build/models" -j 1 -t 20 -m "${what//+/ }" $(printf "$here/models/%s.onnx\n" "$@");;
   esac
 }
-# FAULT, or none, and a test: does it pass? One that never ends, or takes all memory or disk, is no pass.
+# FAULT, or none, and a test: does it pass? If not, the first line that says so is printed. One that never ends, or
+# takes all memory or disk, is no pass.
 passes() {
-  local fault=$1 tmp=$work/tmp.$BASHPID code
-  shift
+  local tmp=$work/tmp.$BASHPID code
   mkdir -p "$tmp" || return 0 # nothing was tried
   (
     cd "$build" && ulimit -v 16000000 -f 500000 &&
-      export EK_PLANT=$fault EINKORN_CACHE_DIR=$tmp/cache here build work &&
-      timeout -k 5 600 bash -c "$(declare -f run); run $*" >"$tmp/out" 2>&1 </dev/null
+      EK_PLANT=$1 EINKORN_CACHE_DIR=$tmp/cache timeout -k 5 600 bash -c 'run "$1"' run "$2" >"$tmp/out" 2>&1 </dev/null
   )
   code=$?
-  [ "$code" -eq 0 ] || [ -z "$verbose" ] || grep -m1 -E '^FAIL|\[  FAILED|^\[  ERROR' "$tmp/out" | cut -c1-150
+  [ "$code" -eq 0 ] || grep -am1 -E '^FAIL|\[  FAILED| FAIL ' "$tmp/out"
   rm -rf "$tmp"
   return $code
 }
+sound() { # TEST: does it pass without a fault? One that fails anyway sees nothing. It is asked once.
+  local f
+  f=$work/sound.$(md5sum <<<"$1") f=${f%% *}
+  (
+    flock 9
+    [ -s "$f" ] || if passes none "$1" >"$f.said"; then echo "good $1" >"$f"; else
+      echo "bad '$1' without a fault: $(cat "$f.said")" >"$f"; fi
+  ) 9>"$f.lock"
+  grep -q ^good "$f"
+}
+parts() { # TEST SAID: smaller tests, one a line, of what it said when it failed
+  local what=${1%% *} a b name m
+  read -r _ a b _ <<<"$2" # FAIL NAME MODE ..
+  a=${a%:} a=${a%.onnx}
+  case $what in
+  unit) name=$(sed -n 's/^\[  FAILED  \] //p' <<<"$2")
+    [ ${#name} -le 60 ] || name=${name:0:60}*
+    [ -z "$name" ] || for m in $(sed 's/^unit //; s/: .*//' <<<"$1"); do echo "unit $m: $name"; done;;
+  golden | gradients) echo "$what ${a#golden/}";;
+  *) [ -z "$b" ] || echo "$b $a";;
+  esac
+}
 one() { # FAULT: which test sees it? A line `fault test` goes to the results
-  local fault=$1 known t said
+  local fault=$1 known t whole part said from=$EPOCHREALTIME
   known=$(sed -n "s/^$fault  *//p" "$here/planted.txt")
   while read -r t; do
     [ "$t" ] || continue
-    grep -qxF "$t" "$work/sound" || continue # one that fails anyway sees nothing
     said=$(passes "$fault" "$t") && continue
+    [ "$update" ] && [[ $said == *'no such test' ]] && continue
+    whole=$t
+    [ -z "$update" ] || while read -r part; do
+      said=$(passes "$fault" "$part") || { [[ $said != *'no such test' ]] && sound "$part" && t=$part && break; }
+    done < <(parts "$t" "$said")
+    [ "$t" != "$whole" ] || sound "$t" || continue
     printf '%-24s %s\n' "$fault" "$t" >>"$work/seen"
-    [ -z "$verbose" ] || echo "$fault: $t: $said"
+    [ "$update" ] || [ "$t" = "$known" ] || echo "$fault: seen by '$t', not by '$known' (tests/planted.sh -u $fault)"
+    [ -z "$verbose" ] || awk -v from="$from" -v to="$EPOCHREALTIME" -v said="$fault: $t: $said" \
+      'BEGIN { printf "%6.1f s  %.180s\n", to - from, said }'
     return
-  done < <(echo "$known"; grep -vxF "$known" "$work/tests")
+  done < <(awk '!had[$0]++' <(echo "$known"; sed 's/: .*//' <<<"$known") "$work/tests")
   echo "$fault" >>"$work/unseen"
 }
-without() { if passes none "$1"; then echo "$1" >>"$work/sound"; else echo "$1" >>"$work/unsound"; fi; }
-export -f run passes one without
+export -f run passes sound parts one
 
 cat >"$work/tests" <<'END'
 unit test_passes
-unit test_notation test_onnx
-unit test_lists
+unit test_notation test_onnx test_expr test_instance
+unit test_lists test_sizes test_domain test_bilinear
 unit test_loop
 unit test_program
 unit test_schedule
@@ -103,39 +162,13 @@ unit test_cache
 unit test_weights
 unit test_limits test_lists test_api
 END
-touch "$work"/{sound,unsound,seen,unseen}
-grep -v '^#' "$here/planted.txt" 2>/dev/null | sed 's/^[^ ]*  *//' | grep . | cat - "$work/tests" |
-  awk '!had[$0]++' >"$work/all"
-if [ ! -s "$here/planted.txt" ]; then cp "$work/all" "$work/check"; else grep -v '^#' "$here/planted.txt" |
-  sed 's/^[^ ]*  *//' | sort -u >"$work/check"; fi
+touch "$work"/{seen,unseen}
 
-# ---- every pass, and every file that decides something, has a fault of its own ----
-names=$(grep -rhoE 'EK_PLANTED\("[^"]+"\)' "$src" | sed 's/.*("\(.*\)")/\1/' | sort -u)
-for pass in $("$build/einkorn" show --help | sed -n 's/^  expr  *\([a-z]*\) .*/\1/p' | grep -v '^lower$' | sort -u); do
-  if grep -qE "^$pass(-|$)" <<<"$names"; then ok; else bad "no fault is planted in the pass $pass"; fi
-done
-for f in "$src"/rewrite/{simplify,simplify_reduce,scalar}.c "$src"/passes/pass_*.c "$src"/fusion/{fuse,pairs}*.c \
-  "$src"/schedule/*.c "$src"/grad/{adjoint,chain,control,hoist,invert,recurrence,stated,value}.c \
-  "$src"/program/{build,main,memory,size,weights}.c "$src"/codegen/llvm/{emit,mem,op}.c "$src"/codegen/emit/batch.c \
-  "$src"/codegen/x86/{allocate,build,cast,encode,memory,op,select,value}.c "$src"/codegen/c/*.c \
-  "$src"/loop/{expand,fold,math,small}.c "$src"/notation/{cost,point,shapes}.c \
-    "$src"/sym/{bound,div,facts,pick,prove,range,subst}.c \
-    "$src"/driver/{cache_*,lower_flow,lower_list,lower_loop,lower_variant}.c "$src"/codegen/image/{library,link}.c \
-    "$src"/onnx/{expand,tensor,trees,upgrade,write}.c; do
-  if grep -q 'EK_PLANTED("' "$f"; then ok; else bad "no fault is planted in ${f#"$src"/}"; fi
-done
-
-# ---- without a fault, then with each ----
-xargs -P "$jobs" -d '\n' -I{} bash -c 'without "$1"' without {} <"$work/check"
-while read -r t; do ok; done <"$work/sound"
-while read -r t; do bad "'$t' without a fault"; done <"$work/unsound"
+# ---- with each fault ----
 [ $# -gt 0 ] || set -- $names
 printf '%s\n' "$@" | xargs -P "$jobs" -d '\n' -I{} bash -c 'one "$1"' one {}
-if [ -s "$work/unseen" ] && ! cmp -s "$work/check" "$work/all"; then # the tests that the table does not name
-  grep -vxF -f "$work/check" "$work/all" | xargs -P "$jobs" -d '\n' -I{} bash -c 'without "$1"' without {}
-  mv "$work/unseen" "$work/again" && touch "$work/unseen"
-  xargs -P "$jobs" -d '\n' -I{} bash -c 'one "$1"' one {} <"$work/again"
-fi
+while read -r good t; do if [ "$good" = good ]; then ok; else bad "$t"; fi
+done < <(find "$work" -name 'sound.*' ! -name '*.*.*' -exec cat {} +)
 while read -r t; do ok; done <"$work/seen"
 while read -r fault; do bad "no test sees the fault $fault"; done <"$work/unseen"
 if [ "$update" ]; then
@@ -144,5 +177,4 @@ if [ "$update" ]; then
     sort -u; } >"$work/table"
   cp "$work/table" "$here/planted.txt"
 fi
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+closing

@@ -1313,20 +1313,6 @@ static uint32_t check_sizes(const example *x, const char *target_name, int level
   ctx_free(c);
   return bad;
 }
-static uint32_t check_all(const char *target_name, int level) {
-  uint32_t bad = 0;
-  ctx *c = ctx_new();
-  const target *t = machine(c, target_name);
-  if (t && t->here)
-    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
-      for (const char *s = examples[i].sizes;; s += strspn(s, "; ")) {
-        bad += check_sizes(&examples[i], target_name, level, s);
-        s += strcspn(s, ";");
-        if (!*s) break;
-      }
-  ctx_free(c);
-  return bad;
-}
 /* A size that turns out to be nothing once the stages are written (a model would be lowered anew): the number of a
  * chunk is no multiple of it. */
 static void nothing(void **state) {
@@ -1345,13 +1331,48 @@ static void nothing(void **state) {
   ctx_free(c);
   assert_true(made);
 }
-static void host(void **state) { (void)state, assert_int_equal(check_all("host", 3), 0); }
-static void small(void **state) { (void)state, assert_int_equal(check_all("small", 3), 0); }
-static void plain(void **state) { (void)state, assert_int_equal(check_all("x86-64", 3), 0); }
-static void simple(void **state) { (void)state, assert_int_equal(check_all("host", 0), 0); }
 
+/* ---- a test for each machine and example ----------------------------------------------------- */
+typedef struct on_machine {
+  const char *name, *target;
+  int level;
+} on_machine;
+static const on_machine machines[] = {
+    {"host", "host", 3}, {"small", "small", 3}, {"plain", "x86-64", 3}, {"simple", "host", 0}};
+typedef struct job {
+  const on_machine *on;
+  const example *x;
+} job;
+static void check(void **state) {
+  const job *j = *state;
+  uint32_t bad = 0;
+  ctx *c = ctx_new();
+  const target *t = machine(c, j->on->target);
+  bool here = t && t->here;
+  ctx_free(c);
+  if (!here) skip();
+  for (const char *s = j->x->sizes;; s += strspn(s, "; ")) {
+    bad += check_sizes(j->x, j->on->target, j->on->level, s);
+    s += strcspn(s, ";");
+    if (!*s) break;
+  }
+  assert_int_equal(bad, 0);
+}
+#define COUNT(x) (sizeof(x) / sizeof *(x))
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(host), cmocka_unit_test(small), cmocka_unit_test(plain),
-                                     cmocka_unit_test(simple), cmocka_unit_test(nothing)};
-  return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);
+  static job jobs[COUNT(machines) * COUNT(examples)];
+  static struct CMUnitTest tests[COUNT(jobs) + 1];
+  size_t n = 0;
+  ctx *c = ctx_new();
+  for (size_t k = 0; k < COUNT(machines); k++)
+    for (size_t i = 0; i < COUNT(examples); i++, n++) {
+      jobs[n] = (job){&machines[k], &examples[i]};
+      tests[n] = (struct CMUnitTest){.name = arena_fmt(ctx_arena(c), "%s: %s", machines[k].name, examples[i].name),
+                                     .test_func = check,
+                                     .initial_state = &jobs[n]};
+    }
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test(nothing);
+  int r = _cmocka_run_group_tests("schedule", tests, n, NULL, NULL);
+  ctx_free(c);
+  return r;
 }
