@@ -240,7 +240,9 @@ bool pipe_program(pipeline *p) {
   if (p->p || p->stopped) return !p->stopped;
   double t0 = now_ms();
   progress(p, "scheduling", 0);
-  p->s = schedule_module(p->m, p->t, p->o.level, p->o.strict, p->unread);
+  p->s = schedule_module(
+      p->m, p->t,
+      (schedule_opts){.level = p->o.level, .strict = p->o.strict, .unread = p->unread, .no_reuse = p->o.no_reuse});
   if (!p->s || diag_errors(p->c)) ctx_unwind(p->c);
   p->s->timed = p->timed;
   bool go = ran(p, PL_LOOP, "schedule", true, now_ms() - t0);

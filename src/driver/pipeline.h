@@ -53,6 +53,7 @@ typedef struct pipe_opts {
   bool fast;                /* an error of 1e-3 of a tensor's largest value is allowed */
   bool narrow;              /* products with constants may be of bf16 */
   bool only_llvm;           /* all code comes from LLVM */
+  bool no_reuse;            /* equal kernels are scheduled each for itself; for tests */
   pass_ref stop_after;      /* compilation ends after it */
   pass_ref show_after;      /* the text of its result is collected in pipeline.shown */
   /* is told of each pass and its time; NULL: nobody is */

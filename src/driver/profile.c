@@ -345,8 +345,7 @@ static void why_separate(sizes *z, uint32_t i, ek_kernel *k) {
   for (uint32_t j = 0; j < all.n; j++)
     if (all.v[j] != i) vec_push(z->a, from, all.v[j]);
   for (uint32_t j = 0; j < from.n; j++)
-    sb_fmt(&b, "%s%s: %s", j ? "\n" : "", s->launches.v[from.v[j]].func->name,
-           separated_by(z, l, &s->launches.v[from.v[j]]));
+    sb_fmt(&b, "%s%s: %s", j ? "\n" : "", s->launches.v[from.v[j]].name, separated_by(z, l, &s->launches.v[from.v[j]]));
   k->apart = b.s ? b.s : "";
 }
 
@@ -359,7 +358,7 @@ static void describe_launches(profile *p, sizes *z) {
     const launch *l = &s->launches.v[i];
     ek_kernel *k = &p->table[i];
     bool known = l->kernel < z->p->m->kernels.n;
-    k->name = l->func->name, k->tensors = l->func->note ? l->func->note : "", k->parallel = l->parallel;
+    k->name = l->name, k->tensors = l->note, k->parallel = l->parallel;
     k->kind = !l->stages.n ? "halo" : known ? kernel_class_name(z->p->m->kernels.v[l->kernel].cls) : "stage";
     k->how = known && z->p->m->kernels.v[l->kernel].note ? z->p->m->kernels.v[l->kernel].note : "";
     count(z, l, k);

@@ -128,7 +128,7 @@ static void launch_step(bd *k, const launch *l, steps *to) {
     if (!args[i].is_buffer || !args[i].buffer) continue;
     if (l->moved && i < l->func->params.n) args[i].moved = l->moved[i];
     args[i].buffer = k->buffer[args[i].buffer];
-    if (!args[i].buffer) ctx_bug(k->c, "program: argument %u of %s has no memory", i, l->func->name);
+    if (!args[i].buffer) ctx_bug(k->c, "program: argument %u of %s has no memory", i, l->name);
   }
   s.args = args;
   vec_push(k->a, *to, s);

@@ -142,6 +142,11 @@ static int by_place(const void *x, const void *y) { /* the one that begins first
   if (a->sum != b->sum) return a->sum < b->sum ? -1 : 1;
   return a->index < b->index ? -1 : 1;
 }
+static const int64_t *both(arena *a, const int64_t *x, const int64_t *y, uint32_t n) {
+  int64_t *by = NEWN(a, int64_t, n + 1);
+  for (uint32_t i = 0; i < n; i++) by[i] = x[i] + y[i];
+  return by;
+}
 void program_share(splan *plan, arena *a) {
   enum { MOST_TRIED = 4 }; /* most kernels of one skeleton that another one is compared with */
   lmodule *l = plan->l;
@@ -173,7 +178,9 @@ void program_share(splan *plan, arena *a) {
     launch *k = &plan->launches.v[i];
     uint64_t at;
     k->code = k->func;
-    if (map_getu(of, (uint64_t)(uintptr_t)k->func, &at) && all[at].same) k->code = all[at].same, k->moved = all[at].by;
+    if (!map_getu(of, (uint64_t)(uintptr_t)k->func, &at) || !all[at].same) continue;
+    k->code = all[at].same;
+    k->moved = k->moved ? both(a, k->moved, all[at].by, k->func->params.n) : all[at].by;
   }
   l->funcs.n = 0;
   for (uint32_t i = 0; i < n; i++)

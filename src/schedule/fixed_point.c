@@ -139,6 +139,10 @@ static bool even(splan *p, tid t) { /* No value stands out, and none is NaN or i
   map_putu(p->even, t, ok);
   return ok;
 }
+bool fixed_point_alike(splan *p, tid a, tid b) {
+  uint64_t had;
+  return a == b || !p->even || !map_getu(p->even, a, &had) || even(p, b) == had;
+}
 int64_t fixed_point_uses(ctx *c, int64_t uses, sz extent) {
   int64_t least, most;
   sym_range(c, extent, &least, &most);

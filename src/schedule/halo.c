@@ -90,14 +90,20 @@ void halo_launch(splan *p, uint32_t buffer, uint32_t block, uint32_t item) {
   ectx e = {0};
   lfunc *f = loop_func(p->l, LF_KERNEL, arena_fmt(p->l->a, "halo%u", buffer),
                        arena_fmt(p->l->a, "halo of %s", p->buffers.v[buffer].name));
-  launch l = {.func = f, .kernel = UINT32_MAX, .block = block, .item = item, .chunks = sym_int(p->m->c, 1)};
+  launch l = {.func = f,
+              .name = f->name,
+              .note = f->note,
+              .kernel = UINT32_MAX,
+              .block = block,
+              .item = item,
+              .chunks = sym_int(p->m->c, 1)};
   emit_begin(&e, p, f, &l, p->l->a);
   tid t = p->buffers.v[buffer].tensor;
   halo_fill(&e, t, &p->layouts[t], emit_buffer(&e, buffer, true));
   vec_push(p->l->a, p->launches, l);
 }
 
-static bool only_writer(const splan *p, uint32_t buffer, tid t) {
+bool halo_only_writer(const splan *p, uint32_t buffer, tid t) {
   for (uint32_t i = 0; i < p->m->stages.n; i++) {
     const stage *s = xs(p->m, i);
     if (!s->dead && s->tensor != t && p->layouts[s->tensor].buffer == buffer) return false;
@@ -114,7 +120,7 @@ static int32_t axis_of(ectx *e, const stage *s, atom var) {
 bool halo_fits(ectx *e, uint32_t si, const halo_range *ranges, uint32_t n) {
   const stage *s = xs(e->m, si);
   const layout *l = &e->p->layouts[s->tensor];
-  if (!only_writer(e->p, l->buffer, s->tensor)) return false;
+  if (!halo_only_writer(e->p, l->buffer, s->tensor)) return false;
   for (uint32_t i = 0; i < s->naxes; i++) /* an empty axis: the kernel has no chunks */
     if (sym_int_or(e->c, xt(e->m, s->tensor)->shape[i], 1) == 0 && !EK_PLANTED("schedule-halo-empty")) return false;
   for (uint32_t r = 0; r < n; r++) {

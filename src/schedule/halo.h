@@ -18,5 +18,7 @@ void halo_slab(ectx *e, tid t, const layout *l, lv ptr, const lv *from, const lv
 /* In the kernel that computes stage si: the halo beside the points in `ranges` and all values of the other
  * variables. Only where halo_fits: the ranges are axes of the stage, and nobody else writes there. */
 bool halo_fits(ectx *e, uint32_t si, const halo_range *ranges, uint32_t n);
+/* does no other tensor than t lie in the buffer? */
+bool halo_only_writer(const splan *p, uint32_t buffer, tid t);
 void halo_part(ectx *e, uint32_t si, const halo_range *ranges, uint32_t n);
 #endif

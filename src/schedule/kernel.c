@@ -389,25 +389,27 @@ static void fill_first(splan *p, const u32vec *stages, uint32_t block, uint32_t 
     halo_launch(p, buf, block, item);
   }
 }
-/* one launch; part: of a step of a recurrence, or NULL */
-static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, const map *canon,
-                       const recurrence_launch *part, uint32_t kernel, uint32_t block, uint32_t item) {
+/* What a kernel computes, for readers. */
+static const char *tensor_names(splan *p, const u32vec *stages) {
+  sbuf b = sbuf_new(p->l->a);
+  for (uint32_t i = 0; i < stages->n; i++)
+    sb_fmt(&b, "%s%s", i ? " " : "", xt(p->m, xs(p->m, stages->v[i])->tensor)->name);
+  return b.s ? b.s : "";
+}
+/* Emits the kernel's function, the launch's own; part: it is a step of a recurrence, or NULL. */
+static void emit_kernel(splan *p, const kernel_ref *q, const recurrence_launch *part, launch *l) {
   /* chunks of a kernel with several groups that are worth threads, however little is computed in each */
   enum { MIN_GROUP_CHUNKS = 16 };
-  kctx k = {.p = p, .m = p->m, .c = p->m->c, .a = arena_new(p->m->c), .canon = canon};
-  uint32_t mark = expr_enter(p->m, block);
-  lfunc *f = loop_func(p->l, LF_KERNEL, arena_fmt(k.a, "k%u", p->launches.n), "");
+  const u32vec *stages = q->stages;
+  kctx k = {.p = p, .m = p->m, .c = p->m->c, .a = arena_new(p->m->c), .canon = q->canon, .l = *l};
+  lfunc *f = k.l.func = loop_func(p->l, LF_KERNEL, l->name, l->note);
   f->a = k.a;
-  k.l =
-      (launch){.func = f, .kernel = kernel, .block = block, .item = item, .chunks = sym_int(k.c, 1), .stages = *stages};
-  k.cls = kernel != UINT32_MAX ? p->m->kernels.v[kernel].cls : 0;
+  k.cls = q->kernel != UINT32_MAX ? p->m->kernels.v[q->kernel].cls : 0;
   emit_begin(&k.e, p, f, &k.l, k.a);
   k.scratch = sym_int(k.c, 0);
   k.stored = map_new(k.a);
-  if (stages->n) ctx_about(k.c, xt(p->m, xs(p->m, stages->v[0])->tensor)->name);
-  if (outer)
-    for (uint32_t i = 0; i < outer->n; i++) vec_push(k.a, k.outer, outer->v[i]);
-  sbuf note = sbuf_new(k.a);
+  if (q->outer)
+    for (uint32_t i = 0; i < q->outer->n; i++) vec_push(k.a, k.outer, q->outer->v[i]);
   uint32_t recurrence = 0;
   bool updates = false;
   for (uint32_t i = 0; i < stages->n; i++) {
@@ -415,14 +417,12 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
     if (layout_materialised(p, s->tensor)) map_putu(k.stored, s->tensor, 1);
     if (s->recurrence) recurrence = s->recurrence;
     updates |= s->updates.n > 0 && !layout_inside(p->m, s);
-    sb_fmt(&note, "%s%s", i ? " " : "", xt(p->m, s->tensor)->name);
-    for (uint32_t j = 0; canon && j < s->naxes; j++)
+    for (uint32_t j = 0; q->canon && j < s->naxes; j++)
       for (uint32_t d = 0; d < s->axes[j].n; d++) {
         atom v = s->axes[j].d[d].var, cv = kernel_canon(&k, v);
         if (v != cv) emit_bind_ex(&k.e, (binding){.var = v, .subst = sym_of_atom(k.c, cv)});
       }
   }
-  f->note = note.s ? arena_strdup(p->l->a, note.s) : "";
   grps gs = {0};
   kernel_groups(&k, stages, &gs);
   work w = kernel_work(k.m, stages, part ? k.m->recurrences.v[part->recurrence].var : 0);
@@ -446,28 +446,49 @@ static void one_launch(splan *p, const u32vec *stages, const u32vec *outer, cons
   k.l.scratch = k.scratch;
   if (k.l.where && gs.n > 1) k.l.where = sym_max(k.c, k.l.where, sym_addi(k.c, k.l.chunks, -MIN_GROUP_CHUNKS));
   k.l.parallel = k.parallel && sym_int_or(k.c, k.l.chunks, 2) > 1;
-  sym_pop(k.c, mark);
-  fill_first(p, stages, block, item);
-  vec_push(p->l->a, p->launches, k.l);
   loop_settle(f, p->l->a);
   arena_free(k.a);
-  ctx_about(k.c, NULL);
+  *l = k.l;
+}
+/* One launch: of the function of an equal kernel, if there is one. */
+static void one_launch(splan *p, const kernel_ref *q, const recurrence_launch *part, uint32_t item) {
+  launch l = {.name = arena_fmt(p->l->a, "k%u", p->launches.n),
+              .note = tensor_names(p, q->stages),
+              .kernel = q->kernel,
+              .block = q->block,
+              .item = item,
+              .chunks = sym_int(p->m->c, 1),
+              .stages = *q->stages};
+  arena *a = arena_new(p->m->c);
+  equal_key key;
+  const bool keyed = !part && equal_key_of(p, q, a, &key);
+  if (!keyed || !equal_launch(p, &key, &l)) {
+    const uint32_t mark = expr_enter(p->m, q->block), packs = p->buffers.n;
+    if (q->stages->n) ctx_about(p->m->c, xt(p->m, xs(p->m, q->stages->v[0])->tensor)->name);
+    emit_kernel(p, q, part, &l);
+    if (keyed) equal_keep(p, &key, &l, packs);
+    ctx_about(p->m->c, NULL);
+    sym_pop(p->m->c, mark);
+  }
+  arena_free(a);
+  fill_first(p, q->stages, q->block, item);
+  vec_push(p->l->a, p->launches, l);
 }
 
-void kernel_schedule(splan *p, const u32vec *stages, const u32vec *outer, const map *canon, uint32_t kernel,
-                     uint32_t block, uint32_t item) {
+void kernel_schedule(splan *p, const kernel_ref *k, uint32_t item) {
   recurrence_launches parts = {0};
-  uint32_t recurrence = xs(p->m, stages->v[0])->recurrence;
-  if (!recurrence || p->level == 0 || kernel_is_point_recurrence(p, stages->v[0], NULL, NULL) ||
-      !kernel_recurrence_launches(p, stages, recurrence, &parts)) {
-    one_launch(p, stages, outer, canon, NULL, kernel, block, item);
+  uint32_t recurrence = xs(p->m, k->stages->v[0])->recurrence;
+  if (!recurrence || p->level == 0 || kernel_is_point_recurrence(p, k->stages->v[0], NULL, NULL) ||
+      !kernel_recurrence_launches(p, k->stages, recurrence, &parts)) {
+    one_launch(p, k, NULL, item);
     return;
   }
-  fill_first(p, stages, block, item); /* halos are not filled between the parts of a step */
+  fill_first(p, k->stages, k->block, item); /* halos are not filled between the parts of a step */
   atom counter;
   sym_is_atom(p->m->c, sym_symbol(p->m->c, arena_fmt(p->l->a, "step.%u", p->launches.n), 0, INT32_MAX), &counter);
   for (uint32_t i = 0; i < parts.n; i++) {
     parts.v[i].recurrence = recurrence, parts.v[i].counter = counter;
-    one_launch(p, &parts.v[i].stages, NULL, parts.v[i].canon, &parts.v[i], kernel, block, item);
+    const kernel_ref step = {&parts.v[i].stages, NULL, parts.v[i].canon, k->kernel, k->block};
+    one_launch(p, &step, &parts.v[i], item);
   }
 }

@@ -233,7 +233,10 @@ enum {
 };
 int64_t fixed_point_row(int64_t nr, int64_t lanes);          /* words of a panel of nr lanes at a point */
 lv fixed_point_step(ectx *e, const packload *k, uint32_t v); /* the steps of vector v's lanes */
-bool nest_goes_on(ectx *e, const nest *n, uint32_t i);       /* the sum of stage i begins with that of the one before */
+/* may constant b be in fixed point, if it was asked whether a may? As a may then; without looking at the values of b
+ * where nobody asked for those of a */
+bool fixed_point_alike(splan *p, tid a, tid b);
+bool nest_goes_on(ectx *e, const nest *n, uint32_t i); /* the sum of stage i begins with that of the one before */
 /* which factor of a sum of products reads it; 0: none, or several */
 ex factor_of(ectx *e, const ex_node *red, ex load);
 /* pack.c: packs the constant read by `load` into [outer vars..., panel, red..., nr]; false if the load is not of
@@ -250,5 +253,7 @@ typedef struct interleaved {
   /* the loads without the first one: n - 1 of them */
   ex loads[MAX_INTERLEAVED];
 } interleaved;
+/* The constant t packed so. What is made of others and does not become panels of whole places is made now. */
+contents pack_contents(emodule *m, tid t, const packing *k);
 bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const interleaved *lanes_of, packload *out);
 #endif

@@ -232,6 +232,13 @@ bool pack_interleaved(ectx *e, const accesses *acc, uint32_t at, ex sum, interle
   out->all = out->n == loads.n;
   return true;
 }
+contents pack_contents(emodule *m, tid t, const packing *k) {
+  const linmap *l = xt(m, t)->transform;
+  if (l && !pack_places(k, l)) expr_data(m, t);
+  contents x = contents_of(xt(m, t));
+  x.pack = k;
+  return x;
+}
 bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const interleaved *lanes_of, packload *out) {
   ctx *c = e->c;
   const u32vec *reds = &n->reds[stage];
@@ -306,7 +313,7 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const interleaved 
   if (lanes_of->n > 1) add_dim(pack, false, lanes_of->n, lanes_of->step), pack->interleaved = lanes_of->n;
   pack->size = size, pack->base = base, pack->lane_step = lane_stride, pack->lanes = lanes, pack->nr = nr,
   pack->panels = npanels, pack->depth = inner * lanes_of->n;
-  if (t->transform && !pack_places(pack, t->transform)) expr_data(e->m, ln->tensor);
+  const contents from = pack_contents(e->m, ln->tensor, pack);
   if (!digit && !pack->pairs && lanes_of->all && whole_panels(e, n, stage, lanes, nr, lanes_of->n, L) &&
       fixed_point_pays(e, load, exn(e->m, xs(e->m, n->stages.v[stage])->value), uses / lanes_of->n))
     pack->fixed_point = L;
@@ -320,8 +327,7 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const interleaved 
               .name = arena_fmt(e->p->l->a, "%s.packed", t->name),
               .elems = sym_int(c, total),
               .tensor = ln->tensor,
-              .from = contents_of(t)};
-  b.from.pack = pack;
+              .from = from};
   vec_push(e->p->l->a, e->p->buffers, b);
   *out = (packload){.load = load,
                     .stage = stage,

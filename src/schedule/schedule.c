@@ -97,12 +97,13 @@ static void separate_results(emodule *m, int level) {
   }
 }
 
-splan *schedule_module(emodule *m, const target *t, int level, bool strict, bool unread) {
+splan *schedule_module(emodule *m, const target *t, schedule_opts o) {
+  const int level = o.level;
   splan *p = NEW(m->a, splan);
   p->m = m;
   p->l = loop_module(m->c, ctx_arena(m->c));
   p->t = t;
-  p->level = level, p->strict = strict, p->unread = unread;
+  p->level = level, p->strict = o.strict, p->unread = o.unread, p->no_reuse = o.no_reuse;
   vec_push(p->l->a, p->buffers, ((buffer){0}));
   separate_results(m, level);
   if (level > 0) schedule_windows(p);
@@ -136,7 +137,8 @@ splan *schedule_module(emodule *m, const target *t, int level, bool strict, bool
           if (!xs(m, j)->dead && xs(m, j)->recurrence == s->recurrence) vec_push(m->a, stages, j);
       } else
         vec_push(m->a, stages, it.index);
-      kernel_schedule(p, &stages, outer, canon, kid, b, i);
+      kernel_schedule(p, &(kernel_ref){&stages, outer, canon, kid, b}, i);
     }
+  equal_end(p);
   return p;
 }

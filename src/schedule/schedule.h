@@ -127,9 +127,11 @@ typedef struct kargs {
   sz size;         /* value of a size */
 } kargs;
 typedef struct launch {
-  lfunc *func;          /* the kernel's function */
+  lfunc *func;          /* the kernel's function, or that of an equal kernel (equal.c) */
+  const char *name;     /* name of the kernel's own function, for readers */
+  const char *note;     /* what it computes, one line, for readers */
   lfunc *code;          /* what is launched: func, or one that is equal but for where its pointers begin (program) */
-  const int64_t *moved; /* per parameter of `code`: elements that its pointer is further on; NULL: none is */
+  const int64_t *moved; /* per parameter: elements that its pointer is further on; NULL: none is */
   uint32_t kernel;      /* kernel of the emodule */
   VEC(kargs) args;      /* arguments, in the order of the parameters */
   sz chunks;            /* parallel chunks; serial when 1 */
@@ -159,6 +161,7 @@ typedef struct splan {
   /* nobody will ask for the weights' contents, so that they need not be compared, nor looked at */
   bool unread;
   bool strict;          /* constants keep all their bits */
+  bool no_reuse;        /* every kernel is scheduled, equal ones too */
   int level;            /* optimisation level; 0: no vectors, no tiles: plain loops in index order */
   VEC(buffer) buffers;  /* [0] unused */
   layout *layouts;      /* per tensor */
@@ -181,10 +184,18 @@ typedef struct splan {
   uint32_t resolvings; /* sets of substitutions so far */
   /* a symbol: how many there are in a run, where a number of chunks hangs on it; 0: nothing does */
   sz threads;
-  map *even; /* constant -> can it be in fixed point? (fixed_point.c) */
+  map *even;                   /* constant -> can it be in fixed point? (fixed_point.c) */
+  struct equal_kernels *equal; /* kernels that were scheduled (equal.c); NULL: none are kept */
 } splan;
 
+/* See splan. */
+typedef struct schedule_opts {
+  int level;     /* optimisation level, 0..3 */
+  bool strict;   /* constants keep all their bits */
+  bool unread;   /* nobody will ask for the weights' contents */
+  bool no_reuse; /* every kernel is scheduled, equal ones too: the program is the same, but takes longer to make */
+} schedule_opts;
 /* Chooses layouts, makes buffers, and schedules every kernel (a stage that belongs to no kernel, as at level 0, is a
- * kernel of its own). level, strict, unread: see splan. */
-splan *schedule_module(emodule *m, const target *t, int level, bool strict, bool unread);
+ * kernel of its own). */
+splan *schedule_module(emodule *m, const target *t, schedule_opts o);
 #endif

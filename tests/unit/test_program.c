@@ -21,7 +21,7 @@ static program *built(ctx *c, const char *model, int level) {
   emodule *m = lower_graph(g, lib, NULL, 0);
   if (!m) ctx_unwind(c);
   expr_optimise(m, level, NULL);
-  return program_build(schedule_module(m, target_get(c, "x86-64-v3"), level, false, false), g->name);
+  return program_build(schedule_module(m, target_get(c, "x86-64-v3"), (schedule_opts){.level = level}), g->name);
 }
 static const char *text_of(const program *p) {
   sbuf b = sbuf_new(p->a);
@@ -130,7 +130,7 @@ static program *planned(ctx *c, const char *text) { /* every stage a launch */
   emodule *m = expr_parse(c, text, "example");
   if (!m) ctx_unwind(c);
   expr_optimise(m, 0, NULL);
-  return program_build(schedule_module(m, target_get(c, "x86-64-v3"), 0, false, false), "example");
+  return program_build(schedule_module(m, target_get(c, "x86-64-v3"), (schedule_opts){.level = 0}), "example");
 }
 static void test_memory(void **state) {
   (void)state;

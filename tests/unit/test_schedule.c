@@ -1295,7 +1295,7 @@ static uint32_t check_sizes(const example *x, const char *target_name, int level
     p.m = m;
     const target *t = machine(c, target_name);
     expr_optimise(m, level, &(expr_observer){.skip = "widen"}); /* roundings stay where they are written */
-    splan *s = schedule_module(m, t, level, false, false);
+    splan *s = schedule_module(m, t, (schedule_opts){.level = level});
     for (uint32_t i = 0; i < s->launches.n; i++) s->launches.v[i].parallel = true; /* however little they do */
     program *q = program_build(s, "example");
     j = jit_new(c, t, &(code_opts){.level = level});
@@ -1325,7 +1325,7 @@ static void nothing(void **state) {
                             "x[l, (S//5)*a + d]\noutput y \"y\"\n",
                             "nothing");
     sym_assume_eq(c, sym_symbol(c, "S", 1, 9), sym_int(c, 3));
-    made = program_build(schedule_module(m, machine(c, "host"), 0, false, false), "nothing") != NULL;
+    made = program_build(schedule_module(m, machine(c, "host"), (schedule_opts){.level = 0}), "nothing") != NULL;
   }
   CTX_CATCH {}
   ctx_free(c);

@@ -97,7 +97,7 @@ static bool all_read_back(uint32_t k, ctx *c, ctx *other) {
   bool good = expr_reads_back(c, third, name, m);
   for (const diag *d = diag_first(third); d; d = d->next) printf("%u: %s\n", d->pos.line, d->text);
   ctx_free(third);
-  splan *s = good ? schedule_module(m, target_get(c, "x86-64-v3"), 3, false, false) : NULL;
+  splan *s = good ? schedule_module(m, target_get(c, "x86-64-v3"), (schedule_opts){.level = 3}) : NULL;
   if (!s) return false;
   text = loop_text(c, s->l);
   lmodule *l = loop_parse(other, text, "loop");

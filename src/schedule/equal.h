@@ -1,0 +1,30 @@
+/* equal (private to schedule): kernels that are equal but for their buffers, of which one is scheduled. */
+#ifndef EK_SCHEDULE_EQUAL_H
+#define EK_SCHEDULE_EQUAL_H
+#include "schedule/schedule.h"
+
+/* A kernel as kernel_schedule has it. */
+typedef struct kernel_ref {
+  const u32vec *stages; /* its stages in order */
+  const u32vec *outer;  /* variables that they share; NULL: none are known */
+  const map *canon;     /* variable -> the name by which the stages share it; NULL: its own */
+  uint32_t kernel;      /* index into the module's kernels; UINT32_MAX: none */
+  uint32_t block;       /* the block that it stands in */
+} kernel_ref;
+/* All that the schedule of a kernel depends on, as words that are the same for equal kernels. */
+typedef struct equal_key {
+  VEC(uint64_t) words; /* the kernel, with its variables, values, tensors and buffers numbered by first use */
+  u32vec tensors;      /* its tensors, by number */
+  u32vec buffers;      /* the buffers that these lie in, by number */
+  VEC(int64_t) begins; /* per buffer: element at which the first tensor in it begins */
+} equal_key;
+/* equal_key.c. a: memory of the key. False: the kernel depends on more than a key tells */
+bool equal_key_of(splan *p, const kernel_ref *k, arena *a, equal_key *out);
+/* equal.c: l gets what is launched, from an equal kernel that was kept, and the plan what its schedule did there.
+ * False: there is none, and nothing was done. l has the kernel's stages */
+bool equal_launch(splan *p, const equal_key *key, launch *l);
+/* Remembers the launch of a kernel that was scheduled; `packs`: where the buffers that its schedule made begin. Its
+ * halos are filled only as far as the kernel does it. */
+void equal_keep(splan *p, const equal_key *key, const launch *l, uint32_t packs);
+void equal_end(splan *p); /* nothing more is scheduled: what was kept is given up */
+#endif

@@ -1,0 +1,195 @@
+/* On what does the schedule of a kernel depend? On its formulas, and on where its tensors lie; not on which tensors
+ * these are, nor on the values of constants.
+ *
+ * The key of a kernel is a list of words: its stages, their values, sizes and layouts, with all variables, nodes,
+ * tensors and buffers numbered by first use. Symbols count as themselves, since a launch has sizes over them. Where a
+ * tensor begins in its buffer counts from the first tensor there, so that kernels that write parts of one buffer are
+ * equal; only whether that begins at 0 is told, for then addresses have no constant. What other kernels have to do
+ * with it is in the key as far as a schedule looks at it: who reads a reduction (idle.c), who else writes to a buffer
+ * with a halo (halo.c). The order of the terms of an index follows from the order of their atoms, so that is told, too.
+ *
+ * There is no key of recurrences and updates, which are rarely equal, nor of an index that data bring: its range is a
+ * fact about other tensors.
+ */
+#include "schedule/equal.h"
+#include "schedule/halo.h"
+#include "schedule/kernel_in.h"
+#include <stdlib.h>
+
+typedef struct writer {
+  splan *p;            /* the plan */
+  emodule *m;          /* its module */
+  const kernel_ref *k; /* the kernel */
+  arena *a;            /* memory of the key */
+  equal_key *key;      /* gets the words */
+  map *numbers[4];     /* atom, node, tensor, buffer -> its number */
+  u32vec atoms;        /* atoms by number */
+  bool fails;          /* there is no key */
+} writer;
+enum { ATOM, NODE, TENSOR, BUFFER };
+
+static void word(writer *w, uint64_t x) { vec_push(w->a, w->key->words, x); }
+/* Writes the number of a thing; true: it is a new one, and is to be described. */
+static bool is_new(writer *w, int kind, uint32_t id) {
+  uint64_t n;
+  const bool had = map_getu(w->numbers[kind], id, &n);
+  if (!had) map_putu(w->numbers[kind], id, n = map_count(w->numbers[kind]));
+  word(w, n);
+  return !had;
+}
+static void size(writer *w, sz x);
+static void variable(writer *w, atom v);
+static void atom_word(writer *w, atom v) {
+  if (!v || !is_new(w, ATOM, v)) return;
+  const atom_kind kind = sym_kind(w->m->c, v);
+  sz args[3];
+  vec_push(w->a, w->atoms, v);
+  word(w, kind);
+  if (kind == AT_SYMBOL)
+    word(w, v);
+  else if (kind == AT_VAR)
+    variable(w, v);
+  else if (kind == AT_DATA)
+    w->fails = true;
+  else
+    for (uint32_t i = 0, n = sym_args(w->m->c, v, args); i < n; i++) size(w, args[i]);
+}
+static void variable(writer *w, atom v) {
+  const xrange *r = expr_range(w->m, v);
+  uint64_t canon = v;
+  size(w, sym_extent(w->m->c, v));
+  word(w, r ? 1 + r->all : 0);
+  if (r) size(w, r->lo), size(w, r->hi);
+  if (w->k->canon) map_getu(w->k->canon, v, &canon);
+  atom_word(w, (atom)canon);
+}
+static void size(writer *w, sz x) {
+  if (!x) return word(w, UINT64_MAX);
+  const uint32_t n = sym_nterms(w->m->c, x);
+  word(w, n);
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t natoms;
+    const atom *atoms;
+    const uint8_t *exps;
+    word(w, (uint64_t)sym_term(w->m->c, x, i, &natoms, &atoms, &exps));
+    word(w, natoms);
+    for (uint32_t j = 0; j < natoms; j++) word(w, exps[j]), atom_word(w, atoms[j]);
+  }
+}
+
+/* ---- tensors ---------------------------------------------------------------------------------- */
+/* Where it begins: from the first tensor in the buffer. Where that is not a number no pointer may move, so that the
+ * first one's beginning is told, too. */
+static void begins(writer *w, const layout *l, bool first) {
+  uint64_t b = 0;
+  int64_t at = 0;
+  const bool known = sym_is_int(w->m->c, l->base, &at);
+  map_getu(w->numbers[BUFFER], l->buffer, &b);
+  if (first) vec_push(w->a, w->key->begins, known ? at : 0);
+  word(w, (uint64_t)known << 1 | (known && at == 0));
+  if (known)
+    word(w, (uint64_t)(at - w->key->begins.v[b]));
+  else
+    size(w, l->base), word(w, (uint64_t)w->key->begins.v[b]);
+}
+static void buffer_words(writer *w, uint32_t number) {
+  const buffer *b = &w->p->buffers.v[number];
+  vec_push(w->a, w->key->buffers, number);
+  word(w, (uint64_t)b->kind << 32 | (uint64_t)b->type << 16 | (uint64_t)b->halo << 1 | b->filled);
+  if (b->halo) word(w, (uint64_t)b->fill.i);
+}
+static void layout_words(writer *w, const layout *l) {
+  word(w, l->known);
+  if (!l->known) return;
+  const bool first = is_new(w, BUFFER, l->buffer);
+  if (first) buffer_words(w, l->buffer);
+  begins(w, l, first);
+  for (uint32_t i = 0; i < l->rank; i++) {
+    const laxis *x = &l->axes[i];
+    word(w, x->n);
+    for (uint32_t d = 0; d < x->n; d++)
+      size(w, x->d[d].extent), size(w, EK_PLANTED("schedule-equal-key") ? 0 : x->d[d].stride);
+    size(w, x->lo), size(w, x->hi);
+  }
+  word(w, l->fill != NULL);
+  if (l->fill) word(w, (uint64_t)l->fill->i);
+  word(w, l->pieces), word(w, (uint64_t)l->together);
+}
+static void tensor_words(writer *w, tid t) {
+  if (!is_new(w, TENSOR, t)) return;
+  const tensor *x = xt(w->m, t);
+  vec_push(w->a, w->key->tensors, t);
+  word(w, (uint64_t)x->kind << 32 | (uint64_t)x->type << 16 | x->rank);
+  for (uint32_t i = 0; i < x->rank; i++) size(w, x->shape[i]);
+  if (x->kind == TK_CONST) word(w, (uint64_t)x->narrow.type << 8 | (uint64_t)(x->transform ? x->transform->size : 0));
+  layout_words(w, &w->p->layouts[t]);
+}
+
+/* ---- values ----------------------------------------------------------------------------------- */
+static void value(writer *w, ex e) {
+  word(w, e != 0);
+  if (!e || !is_new(w, NODE, e)) return;
+  const ex_node n = *exn(w->m, e);
+  word(w, (uint64_t)n.kind << 32 | (uint64_t)n.type << 24 | (uint64_t)n.op << 16 | (uint64_t)n.acc << 8 | n.nargs);
+  if (n.kind == EX_CONST) word(w, (uint64_t)n.k.i);
+  if (n.kind == EX_INDEX) size(w, n.index);
+  if (n.kind == EX_LOAD) tensor_words(w, n.tensor);
+  for (uint32_t i = 0; i < n.nargs; i++)
+    if (n.kind == EX_LOAD)
+      size(w, n.args[i]);
+    else if (n.kind == EX_OP)
+      value(w, n.args[i]);
+    else
+      atom_word(w, n.args[i]);
+  value(w, n.otherwise), value(w, n.where), value(w, n.body), value(w, n.payload);
+}
+/* What idle.c looks at: where a reduction is read. */
+static void readers(writer *w, tid t) {
+  const readings *r = &w->p->readers[t];
+  word(w, w->p->named[t]);
+  if (w->p->named[t]) return;
+  word(w, r->n);
+  for (uint32_t i = 0; i < r->n; i++)
+    for (uint32_t j = 0; j < exn(w->m, r->v[i].load)->nargs; j++) size(w, exn(w->m, r->v[i].load)->args[j]);
+}
+static void stage_words(writer *w, uint32_t index) {
+  const stage *s = xs(w->m, index);
+  const layout *l = &w->p->layouts[s->tensor];
+  w->fails |= s->updates.n || s->recurrence || !s->value;
+  if (w->fails) return;
+  word(w, s->naxes);
+  for (uint32_t i = 0; i < s->naxes; i++) {
+    word(w, s->axes[i].n);
+    for (uint32_t d = 0; d < s->axes[i].n; d++) atom_word(w, s->axes[i].d[d].var), size(w, s->axes[i].d[d].extent);
+  }
+  tensor_words(w, s->tensor);
+  value(w, s->value);
+  word(w, (uint64_t)layout_materialised(w->p, s->tensor) << 1 | layout_inside(w->m, s));
+  word(w, l->known && w->p->buffers.v[l->buffer].halo && halo_only_writer(w->p, l->buffer, s->tensor));
+  if (exn(w->m, s->value)->kind == EX_REDUCE) readers(w, s->tensor);
+}
+static int ascending(const void *x, const void *y) {
+  const atom a = *(const atom *)x, b = *(const atom *)y;
+  return (a > b) - (a < b);
+}
+static void order_of_atoms(writer *w) {
+  uint64_t n = 0;
+  qsort(w->atoms.v, w->atoms.n, sizeof *w->atoms.v, ascending);
+  for (uint32_t i = 0; i < w->atoms.n; i++) {
+    map_getu(w->numbers[ATOM], w->atoms.v[i], &n);
+    word(w, n);
+  }
+}
+bool equal_key_of(splan *p, const kernel_ref *k, arena *a, equal_key *out) {
+  writer w = {.p = p, .m = p->m, .k = k, .a = a, .key = out};
+  *out = (equal_key){0};
+  if (!p->level || p->no_reuse) return false;
+  for (int i = 0; i < 4; i++) w.numbers[i] = map_new(a);
+  word(&w, k->kernel == UINT32_MAX ? 0 : p->m->kernels.v[k->kernel].cls);
+  word(&w, k->block), word(&w, k->stages->n), word(&w, k->outer ? 1u + k->outer->n : 0);
+  for (uint32_t i = 0; k->outer && i < k->outer->n; i++) atom_word(&w, k->outer->v[i]);
+  for (uint32_t i = 0; i < k->stages->n && !w.fails; i++) stage_words(&w, k->stages->v[i]);
+  if (w.fails) return false;
+  order_of_atoms(&w);
+  return true;
+}
