@@ -5,9 +5,9 @@ PREFIX ?= /usr/local
 PACKAGES := gcc libc6-dev binutils cmake ninja-build libllvm19 lld-19 zlib1g-dev libmd-dev libcmocka-dev
 # what some tests need, and skip without
 TEST_PACKAGES := clang-format-19 g++ pkg-config man-db zsh fish strace util-linux clang-19 libclang-rt-19-dev \
-  valgrind python3-venv
+  valgrind python3-venv python3-dev
 
-.PHONY: build test check-deep check-planted check-peers docs demo deps deps-test install clean help
+.PHONY: wheel sdist build test check-deep check-planted check-peers docs demo deps deps-test install clean help
 
 build: $(BUILD)/build.ninja
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -71,6 +71,11 @@ demo: deps
 	@$(BUILD)/einkorn compile examples/digits/digits.onnx -o $(BUILD)/digits.o -q
 	@$(CC) -O2 -I$(BUILD) examples/standalone.c $(BUILD)/digits.o -lm -lpthread -o $(BUILD)/standalone
 	@$(BUILD)/standalone
+
+# The Python package: build/dist/einkorn-VERSION-cp311-abi3-manylinux_2_34_x86_64.whl, and its sources as a .tar.gz.
+# Needs python3-venv, python3-dev and PyPI (scikit-build-core).
+wheel sdist: $(BUILD)/build.ninja
+	@python/build.sh -b $(BUILD) $@
 
 # Into DESTDIR/PREFIX: program, library, header, manual pages, completions, pkg-config and CMake files.
 install: build

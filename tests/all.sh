@@ -40,6 +40,7 @@ else
   tier install "$here/install.sh" -b "$build"
   tier sandbox "$here/sandbox.sh" -b "$build"
   tier examples "$here/../examples/ops/check.sh" "$build/einkorn"
+  tier package "$here/package.sh" -b "$build"
   tier cache "$here/cache.sh" -b "$build"
   tier weights "$here/weights.sh" -b "$build"
   tier linear "$here/linear.sh" -b "$build"

@@ -22,6 +22,7 @@ tier asan-mem "$build-asan/out_of_memory" "$here/models/lstm_forward.onnx"
 tier docs "$here/docs.sh" -a -b "$build" "$(dirname "$here")/docs/adding-a-pass.md"
 cmake --build "$build" -j "$jobs" --target out_of_memory random_ops models accuracy >"$build/tools.log" 2>&1 ||
   { tail -20 "$build/tools.log"; echo "FAIL the tests' tools do not build"; failed=$((failed + 1)); }
+tier package "$here/package.sh" -w -b "$build"
 minute=-l
 [ "$fuzz" = -f ] && minute= # a minute of threads on one module is for the long pass
 tier tsan "$here/tsan.sh" -b "$build" $minute

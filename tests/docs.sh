@@ -3,6 +3,7 @@
 # the blank line in front of it) says what it is; blocks are indented by four blanks or fenced by ```.
 #   <!-- test: file NAME -->   the block is written to NAME
 #   <!-- test: run -->         a shell script; every command must succeed
+#   <!-- test: python -->      a Python script, with the package as it was just built; skipped where that cannot be
 #   <!-- test: session -->     lines `$ COMMAND`, and below each what it prints (stdout and stderr): these lines in this
 #   order, other lines may stand between. `..` stands for anything within a line. The exit code counts
 #                              only where nothing is expected below.
@@ -76,11 +77,18 @@ dead() { # DOCUMENT: one line for each that is missing
     [ -e "$folder/$path" ] || echo "link to $path"
   done
   case $1 in */CHANGELOG.md) return;; esac
-  grep -oE '`(src|docs|tests|ops|targets|cmake|bench|include|examples)/[A-Za-z0-9_./*-]*' "$1" | tr -d '`' | sort -u |
-    while read -r path; do
+  grep -oE '`(src|docs|tests|ops|targets|cmake|bench|include|examples|python)/[A-Za-z0-9_./*-]*' "$1" | tr -d '`' |
+    sort -u | while read -r path; do
     [[ $path =~ [A-Z]{4} ]] && [[ $path != *README* ]] || compgen -G "$root/$path" >/dev/null ||
       grep -q "^<!-- test: .*file $path -->" "$1" || echo "path $path"
   done
+}
+python=
+python_ready() { # Is there a Python with numpy, and the package? Builds it when it is first asked for.
+  [ -z "$python" ] || { [ "$python" != none ]; return; }
+  python=$("$here/python.sh" "$build" 2>/dev/null) && grep -q '^build python_package:' "$build/build.ninja" &&
+    cmake --build "$build" --target python_package >"$work/python.log" 2>&1 || python=none
+  [ "$python" != none ]
 }
 for document; do
   name=${document#"$root"/} at=$work/$(tr '/' '_' <<<"${document#"$root"/}")
@@ -104,7 +112,9 @@ for document; do
       [ -d "$place" ] || { mkdir "$place" && (cd "$root" &&
         tar cf - --exclude=./build --exclude='./build-*' --exclude=./.git .) | tar xf - -C "$place"; };;
     esac
+    [ "$kind" != python ] || python_ready || { skipped=$((skipped + 1)); continue; }
     case $kind in
+    python) (cd "$place" && PYTHONPATH=$build/python "$python" -W error "$block") >"$at/out" 2>&1 </dev/null;;
     file\ *) mkdir -p "$(dirname "$place/${kind#file }")" && cp "$block" "$place/${kind#file }" >"$at/out" 2>&1;;
     run) (cd "$place" && bash -e "$block") >"$at/out" 2>&1 </dev/null;;
     session) session "$block" "$at/log" >"$at/out" 2>&1;;

@@ -160,6 +160,9 @@ EK_API void ek_set_progress(ek_session *s, int (*progress)(void *user, const cha
 /* Operator definitions of the user (.ek), for models loaded afterwards. The file is read again by each compilation.
  * EK_IO, EK_MODEL (with file:line:column). */
 EK_API ek_code ek_load_ops(ek_session *s, const char *path);
+/* The same from memory: `bytes` bytes of text, which are copied. name: for messages; NULL: "operators". EK_MODEL (with
+ * name:line:column). */
+EK_API ek_code ek_load_ops_memory(ek_session *s, const void *text, size_t bytes, const char *name);
 
 /* ---- models ---------------------------------------------------------------------------------- */
 /* Loads a model: .onnx or graph text, by content. The file and its external data stay mapped; they must not change as

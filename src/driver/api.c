@@ -144,8 +144,7 @@ void ek_session_destroy(ek_session *s) {
   while (s->modules) ek_module_close(s->modules);
   while (s->models) ek_model_close(s->models);
   while (s->arrays) ek_arrays_close(s->arrays);
-  for (uint32_t i = 0; i < s->nops; i++) mem_put(&s->mem, s->ops[i]);
-  mem_put(&s->mem, s->ops);
+  own_ops_free(&s->mem, s->ops, s->nops);
   text_free(&s->message);
   text_free(&s->result);
   ctx_free(s->scratch);
@@ -160,34 +159,6 @@ void ek_set_log(ek_session *s, void (*log)(void *user, int level, const char *te
 }
 void ek_set_progress(ek_session *s, int (*progress)(void *user, const char *phase, double done), void *user) {
   if (s) s->progress = progress, s->progress_user = user;
-}
-
-static void read_ops(ctx *c, const char *path) {
-  CTX_TRY(c) {
-    bytes b;
-    oplib *lib = pipe_library(c, NULL); /* definitions may call built-in ones */
-    if (file_map(c, path, &b)) notation_add(lib, (const char *)b.p, b.n, path);
-  }
-  CTX_CATCH {}
-}
-ek_code ek_load_ops(ek_session *s, const char *path) {
-  if (!s || !path) return session_null(s);
-  ctx *c = session_ctx(s);
-  if (c) read_ops(c, path);
-  ek_code code = session_done(s, c, EK_OK);
-  ctx_free(c);
-  if (code) return code;
-  char **ops = mem_get(&s->mem, (s->nops + 1) * sizeof *ops), *copy = mem_str(&s->mem, path);
-  if (!ops || !copy) {
-    mem_put(&s->mem, ops);
-    mem_put(&s->mem, copy);
-    return session_fail(s, EK_MEMORY, "out of memory");
-  }
-  if (s->nops) memcpy(ops, s->ops, s->nops * sizeof *ops);
-  mem_put(&s->mem, s->ops);
-  s->ops = ops;
-  s->ops[s->nops++] = copy;
-  return EK_OK;
 }
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -288,11 +259,6 @@ bool options_read(ctx *c, const ek_session *s, const ek_options *given, pipe_opt
 
 /* ---- models ---------------------------------------------------------------------------------- */
 source model_source(const ek_model *m) { return (source){m->path, {m->data, m->bytes}, m->name}; }
-strvec model_ops(ctx *c, const ek_model *m) {
-  strvec v = {0};
-  for (uint32_t i = 0; i < m->nops; i++) vec_push(ctx_arena(c), v, m->ops[i]);
-  return v;
-}
 static void load_graph(ek_model *m, const pipe_opts *o) {
   CTX_TRY(m->c) {
     m->p = pipe_new(m->c, o);
@@ -312,9 +278,8 @@ static ek_code load(ek_session *s, const char *path, const void *data, size_t by
     m->s = s, m->c = c, m->data = data, m->bytes = bytes;
     m->path = path ? mem_str(mem, path) : NULL;
     m->name = mem_str(mem, path ? path : name ? name : "model");
-    m->ops = mem_zero(mem, (s->nops + 1) * sizeof *m->ops);
-    ok = (!path || m->path) && m->name && m->ops;
-    for (uint32_t i = 0; ok && i < s->nops; i++) ok = (m->ops[m->nops++] = mem_str(mem, s->ops[i])) != NULL;
+    ok = (!path || m->path) && m->name;
+    for (uint32_t i = 0; ok && i < s->nops; i++) ok = own_ops_add(mem, &m->ops, &m->nops, &s->ops[i]);
     pipe_opts o = {.level = 3, .compile_threads = 1, .progress = s->progress, .progress_user = s->progress_user};
     if (ok) load_graph(m, &o);
   }
@@ -343,8 +308,7 @@ void ek_model_close(ek_model *m) {
       break;
     }
   const memory *mem = &m->s->mem;
-  for (uint32_t i = 0; i < m->nops; i++) mem_put(mem, m->ops[i]);
-  mem_put(mem, m->ops);
+  own_ops_free(mem, m->ops, m->nops);
   mem_put(mem, m->path);
   mem_put(mem, m->name);
   ctx_free(m->c);
@@ -373,7 +337,7 @@ static ek_code tensor_of(ek_model *m, const value *v, ek_tensor_info *out) {
 }
 static void lower_model(ek_model *m) {
   CTX_TRY(m->c) {
-    strvec ops = model_ops(m->c, m);
+    ops_sources ops = own_ops_sources(m->c, m->ops, m->nops);
     pipe_lower(m->p, &ops);
   }
   CTX_CATCH {}
@@ -418,7 +382,7 @@ static ek_code guarded(ctx *c, ek_model *m, const ek_options *o, void (*setup)(p
       source src = model_source(m);
       if (pipe_load(p, &src)) {
         if (po.watch) watch_values(p->g, po.watch);
-        strvec ops = model_ops(c, m);
+        ops_sources ops = own_ops_sources(c, m->ops, m->nops);
         pipe_lower(p, &ops);
       }
       r = fn(p, env);

@@ -44,6 +44,17 @@ typedef struct text {
 bool text_put(text *t, const char *s, size_t n); /* false: no memory */
 bool text_set(text *t, const char *s);
 void text_free(text *t);
+/* ---- user_ops.c: operator definitions of the user ---------------------------------------------- */
+typedef struct own_ops {
+  char *name;   /* name for messages; the file, where there is no text */
+  char *text;   /* definitions handed over in memory; NULL: the file is read by each compilation */
+  size_t bytes; /* bytes at text */
+} own_ops;
+/* puts a copy of `o` behind the `*n` definitions of *list; false: no memory */
+bool own_ops_add(const memory *m, own_ops **list, uint32_t *n, const own_ops *o);
+void own_ops_free(const memory *m, own_ops *list, uint32_t n);
+ops_sources own_ops_sources(ctx *c, const own_ops *list, uint32_t n); /* as compiling reads them */
+
 ctx *session_ctx(ek_session *s); /* a context with the session's memory; NULL when there is none */
 
 struct ek_session {
@@ -59,7 +70,7 @@ struct ek_session {
   /* is told how far a long step is, and may cancel it by a result other than 0; NULL: nobody is */
   int (*progress)(void *user, const char *phase, double done);
   void *progress_user; /* handed to progress */
-  char **ops;          /* paths of the user's definitions */
+  own_ops *ops;        /* the user's definitions */
   uint32_t nops;       /* number of entries in `ops` */
   ek_model *models;    /* open models, the latest first */
   ek_module *modules;  /* open modules, the latest first */
@@ -73,7 +84,7 @@ struct ek_model {
   char *name;         /* name for messages */
   const void *data;   /* bytes of a model in memory; the caller's */
   size_t bytes;       /* number of bytes at `data` */
-  char **ops;         /* paths of the session's definitions when the model was loaded */
+  own_ops *ops;       /* the session's definitions when the model was loaded */
   uint32_t nops;      /* number of entries in `ops` */
   ctx *c;             /* context of p */
   pipeline *p;        /* loaded; lowered on demand */
@@ -123,7 +134,6 @@ void diag_print(const diag *d, sbuf *b); /* appends a diagnostic as one line, wi
 /* false: an error was recorded */
 bool options_read(ctx *c, const ek_session *s, const ek_options *o, pipe_opts *out);
 source model_source(const ek_model *m);
-strvec model_ops(ctx *c, const ek_model *m);
 bool model_lowered(ek_model *m, ek_code *code); /* lowers the model if it was not; its shapes are known then */
 /* Makes a context, and calls fn in it with a fresh pipeline whose model is loaded and lowered (setup, if any, sees it
  * before). The context is handed to the caller (by *keep) when fn gives EK_OK, and freed otherwise. */
@@ -133,7 +143,7 @@ void fill_tensor(ek_tensor_info *out, const char *name, etype t, uint32_t rank, 
 /* ---- watch.c: values that become outputs: those of these names, or "*"; unwinds where there is none ---- */
 void watch_values(graph *g, const char *const *names);
 /* ---- save_onnx.c ----------------------------------------------------------------------------- */
-void save_as_onnx(pipeline *p, const strvec *ops, const char *path, ek_report *report);
+void save_as_onnx(pipeline *p, const ops_sources *ops, const char *path, ek_report *report);
 /* ---- module.c -------------------------------------------------------------------------------- */
 void module_free(ek_module *m);
 /* the descriptor of a module, in which plan, run and weights are still missing */

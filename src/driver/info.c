@@ -266,8 +266,7 @@ static void list_passes(ctx *c, listing *l) {
   l->list = r, l->n = n;
 }
 static oplib *library(ctx *c, ek_session *s) {
-  strvec ops = {0};
-  for (uint32_t i = 0; i < s->nops; i++) vec_push(ctx_arena(c), ops, s->ops[i]);
+  ops_sources ops = own_ops_sources(c, s->ops, s->nops);
   return pipe_library(c, &ops);
 }
 static void list_ops(ctx *c, listing *l) {

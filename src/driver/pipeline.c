@@ -135,21 +135,21 @@ bool pipe_load(pipeline *p, const source *s) {
 }
 
 /* ---- 2. what its operators mean -------------------------------------------------------------- */
-oplib *pipe_library(ctx *c, const strvec *user_files) {
+oplib *pipe_library(ctx *c, const ops_sources *user) {
   oplib *lib = notation_lib(c);
   if (!notation_add_builtin(lib)) ctx_unwind(c);
-  for (uint32_t i = 0; user_files && i < user_files->n; i++) {
-    bytes b;
-    if (!file_map(c, user_files->v[i], &b)) ctx_unwind(c);
-    if (!notation_add(lib, (const char *)b.p, b.n, user_files->v[i])) ctx_unwind(c);
+  for (uint32_t i = 0; user && i < user->n; i++) {
+    bytes b = user->v[i].text;
+    if (!b.p && !file_map(c, user->v[i].name, &b)) ctx_unwind(c);
+    if (!notation_add(lib, (const char *)b.p, b.n, user->v[i].name)) ctx_unwind(c);
   }
   return lib;
 }
-bool pipe_lower(pipeline *p, const strvec *user_files) {
+bool pipe_lower(pipeline *p, const ops_sources *user) {
   if (p->m || p->stopped || p->standard) return !p->stopped;
   progress(p, "reading the operators", 0);
   double t0 = now_ms();
-  p->lib = pipe_library(p->c, user_files);
+  p->lib = pipe_library(p->c, user);
   if (p->o.unchecked) notation_unchecked(p->lib);
   progress(p, "lowering", 0);
   p->lowered = diag_mark(p->c);

@@ -99,7 +99,12 @@ typedef struct pipeline {
 /* Each does all that stands before it and was not done yet; they unwind on errors (all diagnostics recorded), and
  * return false when stop_after ended the compilation. */
 pipeline *pipe_new(ctx *c, const pipe_opts *o);
-oplib *pipe_library(ctx *c, const strvec *user_files); /* the built-in operators and the user's */
+typedef struct ops_source { /* operator definitions of the user */
+  const char *name;         /* name for messages; the file, where there is no text */
+  bytes text;               /* p NULL: what the file holds when it is read */
+} ops_source;
+typedef VEC(ops_source) ops_sources;
+oplib *pipe_library(ctx *c, const ops_sources *user); /* the built-in operators and the user's */
 /* A format of models (front_ends.c). */
 typedef struct front_end {
   const char *name;            /* name of the format */
@@ -112,7 +117,7 @@ const front_end *front_end_of(bytes b); /* the format of a file; never NULL */
 
 bool pipe_load(pipeline *p, const source *s); /* makes the graph */
 /* expr as the definitions say, unoptimised: what the evaluator runs */
-bool pipe_lower(pipeline *p, const strvec *user_files);
+bool pipe_lower(pipeline *p, const ops_sources *user);
 bool pipe_optimise(pipeline *p); /* makes the optimised expr module, by all passes */
 bool pipe_program(pipeline *p);  /* makes loops and the program */
 /* after pipe_program: constants from which no weights come give their memory back; nothing reads the expr level's

@@ -15,7 +15,7 @@ typedef struct saving {
   ek_report *report; /* gets the facts; NULL: nobody asks */
   linking *link;     /* the link under way */
   ek_model *model;   /* the model */
-  strvec ops;        /* the user's definitions */
+  ops_sources ops;   /* the user's definitions */
 } saving;
 static bool ends_in(const char *s, const char *suffix) {
   size_t n = strlen(s), k = strlen(suffix);
@@ -130,7 +130,7 @@ static void setup(pipeline *p, void *env) {
   saving *s = env;
   if (ends_in(s->path, ".c") && !p->o.target) p->o.target = "c";
   p->standard = ends_in(s->path, ".onnx");
-  if (p->standard) s->ops = model_ops(p->c, s->model);
+  if (p->standard) s->ops = own_ops_sources(p->c, s->model->ops, s->model->nops);
 }
 static ek_code save_in(pipeline *p, void *env) {
   saving *s = env;

@@ -257,7 +257,7 @@ static void simplify(saver *s) {
   }
   infer(s, s->g);
 }
-void save_as_onnx(pipeline *p, const strvec *ops, const char *path, ek_report *report) {
+void save_as_onnx(pipeline *p, const ops_sources *ops, const char *path, ek_report *report) {
   saver s = {.p = p, .g = p->g, .a = p->a, .by = map_new(p->a), .random = map_new(p->a)};
   p->lib = pipe_library(p->c, ops);
   simplify(&s);

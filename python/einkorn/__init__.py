@@ -1,0 +1,21 @@
+"""Einkorn compiles deep-learning models to native code and runs them.
+
+    import einkorn, numpy
+    model = einkorn.compile("model.onnx")
+    y = model(numpy.zeros((1, 3, 224, 224), numpy.float32))
+
+``compile`` takes a path, bytes or an ``onnx.ModelProto``; what it returns is called with arrays. ``op`` makes a
+function of arrays from a definition in the notation. The manual is docs/python.md.
+"""
+from ._library import get_include, get_library, get_program, version as __version__
+from ._errors import (CancelledError, EinkornError, FailedError, FileError, InternalError, ModelError,
+                      OutOfMemoryError, ShapeError, TargetError, UnsupportedError, UsageError)
+from ._module import Bound, Module, Tensor, check, compile, load
+from ._operators import Operator, Operators, op, operators
+from ._arrays import DLPack
+from ._core import llvm_path, targets, threads
+
+__all__ = ["Bound", "CancelledError", "DLPack", "EinkornError", "FailedError", "FileError", "InternalError",
+           "ModelError", "Module", "Operator", "Operators", "OutOfMemoryError", "ShapeError", "TargetError", "Tensor",
+           "UnsupportedError", "UsageError", "check", "compile", "get_include", "get_library", "get_program",
+           "llvm_path", "load", "op", "operators", "targets", "threads"]

@@ -1,0 +1,110 @@
+/* extension: einkorn._core, the C library as Python types. It has what must be fast or must hold the C handles:
+ * compiling, binding arrays, running. Everything else is in the .py files of the package.
+ *
+ *   core.c      the module, its functions, errors
+ *   options.c   a dict of options as ek_options
+ *   module.c    the type Module: a compiled model
+ *   values.c    arrays of Python as memory of inputs and outputs
+ *   dlpack.c    tensors of other libraries, by DLPack
+ *   call.c      running: calls, and the type Bound
+ *
+ * Python's limited API of 3.11: one file serves all later versions. Functions return NULL or -1 with a Python
+ * exception set, as Python's own do. The GIL is held, but while the library compiles, saves or runs. */
+#ifndef EINKORN_CORE_H
+#define EINKORN_CORE_H
+#define Py_LIMITED_API 0x030B0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <einkorn/einkorn.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct tensor {        /* an input or output */
+  PyObject *name;              /* str */
+  ek_type type;                /* element type as the module has it */
+  bool text;                   /* strings in the model: bytes here, with one axis more */
+  bool fixed;                  /* all sizes are numbers */
+  bool late;                   /* output: a run found other sizes than were known before it */
+  int32_t rank;                /* -1: not known before a run */
+  int64_t dims[EK_MAX_RANK];   /* -1: open */
+  PyObject *dims_of;           /* tuple: an int for each fixed dimension, a str for each open one; None: no rank */
+  PyObject *dtype, *view_type; /* numpy's dtype for the memory; what the array is then viewed as, or NULL */
+} tensor;
+
+typedef struct context context; /* a run, and what is bound to it; call.c */
+typedef struct module_object {
+  PyObject_HEAD ek_session *s;
+  ek_model *m; /* NULL: loaded from a library */
+  ek_module *code;
+  Py_buffer source;        /* the model's bytes where it came from memory; obj NULL: it did not */
+  PyObject *options;       /* dict that it was compiled with */
+  PyThread_type_lock lock; /* of the session: one thread at a time */
+  int32_t nin, nout;
+  tensor *in, *out;
+  context *spare; /* runs that no call uses */
+  int active;     /* calls and Bounds that use a context, and calls of the session */
+  bool closed;    /* by close(): the rest ends with the last of them */
+} module_object;
+
+static inline void replace(PyObject **to, PyObject *with) { /* takes `with` */
+  PyObject *old = *to;
+  *to = with;
+  Py_XDECREF(old);
+}
+
+/* ---- core.c ------------------------------------------------------------------------------------ */
+/* sets the exception of this code with the library's text; NULL */
+void *fail(ek_code code, const char *text);
+/* a function of the package's module _arrays, borrowed for ever: what C leaves to Python; NULL: exception */
+PyObject *helper(const char *name);
+PyObject *numpy_empty(void); /* numpy.empty, borrowed for ever */
+/* adds definitions: None, or a list of (name, text), where a text of None means the file of that name */
+bool ops_load(ek_session *s, PyObject *definitions);
+
+/* ---- options.c --------------------------------------------------------------------------------- */
+typedef struct options {
+  ek_options o;
+  const char *dims[65], *watch[257]; /* borrowed from the dict */
+} options;
+bool options_from(PyObject *dict, options *out); /* false: exception */
+bool option_number(PyObject *dict, const char *key, uint64_t *out);
+const char *option_text(PyObject *dict, const char *key); /* NULL: not given, or exception */
+
+/* ---- module.c ---------------------------------------------------------------------------------- */
+extern PyType_Spec module_spec;
+bool module_enter(module_object *m); /* false: it is closed, exception */
+void module_leave(module_object *m);
+
+/* ---- values.c ---------------------------------------------------------------------------------- */
+typedef struct value { /* memory of an array, held until value_release */
+  void *data;          /* dense, row-major */
+  int32_t rank;
+  int64_t dims[EK_MAX_RANK];
+  Py_buffer view;        /* obj NULL: not by the buffer protocol */
+  void (*end)(void *of); /* gives the memory back; NULL: nothing to do */
+  void *of;
+} value;
+/* `o` as input t. Arrays that do not fit as they are (lists, other strides, strings) are converted by _arrays.prepare,
+ * which refuses what would change values. */
+bool value_input(const tensor *t, PyObject *o, value *out);
+/* `o` as memory that output t is written to: writable, dense, of its type and of these sizes */
+bool value_output(const tensor *t, PyObject *o, const int64_t *dims, int32_t rank, value *out);
+void value_release(value *v);
+/* a new array for output t; its memory is in *out until released */
+PyObject *value_new(const tensor *t, PyObject *shape, value *out);
+
+/* ---- dlpack.c ---------------------------------------------------------------------------------- */
+/* 1: `o` is now in *out; 0: it has no DLPack, or not as this type; -1: exception */
+int dlpack_input(const tensor *t, PyObject *o, value *out);
+/* dlpack_export(array, type, version, copied) -> capsule: for types that numpy does not export */
+PyObject *dlpack_export(PyObject *self, PyObject *args);
+
+/* ---- call.c ------------------------------------------------------------------------------------ */
+extern PyType_Spec bound_spec;
+extern PyObject *bound_type;
+PyObject *module_call(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *module_run(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *module_bind(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *module_profile(PyObject *self, PyObject *args);
+void contexts_free(module_object *m);
+#endif
