@@ -1,4 +1,5 @@
 """Operators: the list of those there are, and op(), which makes a function of arrays from a definition."""
+import operator
 import re
 from typing import NamedTuple
 
@@ -60,7 +61,7 @@ def _ports(text):
 
 
 def _signature(text):
-    """(inputs, outputs, attributes) of a signature as the C library prints it."""
+    """(inputs, outputs, kind of each attribute) of a signature as the C library prints it."""
     opened = text.index("(", text.rindex('"') if text.startswith('"') and "<" not in text else 0)
     depth, at = 0, opened
     while True:
@@ -72,22 +73,24 @@ def _signature(text):
     has_inputs = not text[opened + 1:].lstrip().startswith(";")
     inputs = _ports(inside[0]) if inside and has_inputs else []
     attributes = inside[1 if has_inputs else 0:]
-    names = [a.partition(":")[0].strip() for a in _split(attributes[0], ",")] if attributes else []
-    return inputs, _ports(text[at:].partition("->")[2]), names
+    rows = [a.partition(":") for a in _split(attributes[0], ",")] if attributes else []
+    kinds = {name.strip(): kind.split()[0] for name, _, kind in rows}
+    return inputs, _ports(text[at:].partition("->")[2]), kinds
 
 
-def _literal(value):
-    """An attribute as graph text."""
-    if isinstance(value, str):
-        return '"%s"' % value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    if isinstance(value, (bool, numpy.bool_)):
-        return str(int(value))
-    if isinstance(value, (int, numpy.integer)):
-        return str(int(value))
-    if isinstance(value, (float, numpy.floating)):
-        text = repr(float(value))
-        return text if set(text) & set(".en") else text + ".0"
-    return "[%s]" % ", ".join(_literal(v) for v in value)
+def _literal(value, kind):
+    """An attribute of a kind (int, float, str) as graph text."""
+    many = not isinstance(value, (str, bytes)) and numpy.ndim(value) == 1
+    if many:
+        word = {"float": "floats ", "str": "strings "}.get(kind, "")
+        return "%s[%s]" % (word, ", ".join(_element(v, kind) for v in value))
+    return ("float " if kind == "float" else "") + _element(value, kind)
+
+
+def _element(value, kind):
+    if kind == "str":
+        return '"%s"' % str(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return repr(float(value)) if kind == "float" else str(operator.index(value))
 
 
 def _with_caret(text, function):
@@ -164,7 +167,8 @@ class Operator:
         rows = ["  input %s: %s[%s]" % (n, _type_name(v), ", ".join(map(str, v.shape)))
                 for n, v in zip(names, values) if v is not None]
         outputs = ["y%d" % i for i, p in enumerate(self._outputs) if i == 0 or not p.optional]
-        extra = " {%s}" % ", ".join("%s = %s" % (k, _literal(v)) for k, v in attributes.items()) if attributes else ""
+        rows_of = ["%s = %s" % (k, _literal(v, self._attributes[k])) for k, v in attributes.items() if v is not None]
+        extra = " {%s}" % ", ".join(rows_of) if rows_of else ""
         domain, _, plain = self.name.rpartition("::")
         call = "%s(%s)%s" % ('"%s"' % self.name if domain else plain, ", ".join(n or "_" for n in names), extra)
         rows.append("  %s = %s" % (", ".join(outputs), call))

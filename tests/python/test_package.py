@@ -450,6 +450,15 @@ class Operators(unittest.TestCase):
         np.testing.assert_array_equal(scaled(np.ones(2, np.float32)), [2, 2])
         np.testing.assert_array_equal(scaled(X=np.ones(2, np.float32), k=5), [5, 5])
 
+    def test_attributes(self):
+        plus = einkorn.op("op Plus<T: float>(X: T[n...]; k: float = 0) -> Y: T[n...] { Y[i...] = X[i...] + T(k) }")
+        for k in (1, 0.5, 1e-6, 1e30, -2.5e-7, float("inf")):
+            self.assertEqual(plus(np.zeros(1, np.float32), k=k)[0], np.float32(k))
+        wide = einkorn.op(name="DepthToSpace")(np.zeros((1, 4, 1, 2), np.float32), blocksize=2, mode="CRD")
+        self.assertEqual(wide.shape, (1, 1, 2, 4))
+        with self.assertRaises(TypeError):
+            einkorn.op(name="Softmax")(np.zeros(3, np.float32), axis=0.5)
+
     def test_built_in(self):
         softmax = einkorn.op(name="Softmax")
         np.testing.assert_allclose(softmax(np.zeros((2, 4), np.float32), axis=0), np.full((2, 4), 0.5))
