@@ -153,7 +153,7 @@ void ctx_release(ctx *c, const void *p, size_t n);
 /* v: address of the pointer, of whatever element type */
 void vec_reserve_(arena *a, void *v, uint32_t *cap, size_t need, size_t elem);
 #define vec_reserve(a, x, need) vec_reserve_(a, &(x).v, &(x).cap, need, sizeof *(x).v)
-#define vec_push(a, x, val) (vec_reserve(a, x, (size_t)(x).n + 1), (x).v[(x).n++] = (val))
+#define vec_push(a, x, val) ((x).n < (x).cap ? (void)0 : vec_reserve(a, x, (size_t)(x).n + 1), (x).v[(x).n++] = (val))
 typedef VEC(uint32_t) u32vec;
 static inline bool vec_has(const u32vec *v, uint32_t x) {
   for (uint32_t i = 0; i < v->n; i++)

@@ -227,6 +227,6 @@ void loop_print(const lmodule *m, sbuf *b, const char *only); /* only: one funct
 void loop_print_func(const lfunc *f, sbuf *b);
 lmodule *loop_parse(ctx *c, const char *text, const char *file);
 bool loop_verify(const lmodule *m, const char *when);
-/* Hash of the function's text without name, note and comments: functions of equal text are compiled once. */
+/* Hash of the function but for names, note and comments: functions with equal hashes are compiled once. */
 uint64_t loop_hash(const lfunc *f);
 #endif

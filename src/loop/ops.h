@@ -18,6 +18,10 @@ const char *loop_rop_name(rop op);
 rop loop_rop_parse(const char *s, size_t n);
 /* The instruction yields a value (others are only effects). */
 bool loop_has_value(lkind k);
+/* a scalar i64 constant: it stands where it is used, and has no number */
+static inline bool loop_in_place(const linst *i) {
+  return i->kind == L_CONST && i->type.elem == ET_I64 && i->type.lanes == 1;
+}
 /* Numbers of the values in the order of the text, 0 for effects: what the printer shows as %n. Filled to f->insts.n. */
 uint32_t *loop_numbers(const lfunc *f, arena *a);
 

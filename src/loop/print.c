@@ -15,15 +15,13 @@ typedef struct printer {
   const lfunc *f; /* the function */
   sbuf *b;        /* gets the text */
   uint32_t *num;  /* number of each value in the text */
-  bool bare;      /* without names, notes and comments */
 } printer;
 
-static bool in_place(const linst *i) { return i->kind == L_CONST && i->type.elem == ET_I64 && i->type.lanes == 1; }
 static void number(const lfunc *f, uint32_t block, uint32_t *num, uint32_t *next) {
   const lblock *k = &f->blocks.v[block];
   for (uint32_t j = 0; j < k->insts.n; j++) {
     const linst *i = li(f, k->insts.v[j]);
-    if (loop_has_value((lkind)i->kind) && !in_place(i)) num[k->insts.v[j]] = ++*next;
+    if (loop_has_value((lkind)i->kind) && !loop_in_place(i)) num[k->insts.v[j]] = ++*next;
     if (i->body) number(f, i->body, num, next);
     if (i->other) number(f, i->other, num, next);
   }
@@ -40,7 +38,7 @@ static void type(sbuf *b, ltype t) {
 }
 static void operand(printer *p, lv v) {
   const linst *i = li(p->f, v);
-  if (in_place(i))
+  if (loop_in_place(i))
     sb_fmt(p->b, "%lld", (long long)i->k.i);
   else
     sb_fmt(p->b, "%%%u", p->num[v]);
@@ -100,7 +98,7 @@ static void typed(printer *p, const char *word, const linst *i) {
 static void inst(printer *p, lv v, int depth) {
   const linst *i = li(p->f, v);
   sbuf *b = p->b;
-  if ((p->bare && i->kind == L_COMMENT) || in_place(i)) return;
+  if (loop_in_place(i)) return;
   for (int d = 0; d < depth; d++) sb_put(b, "  ");
   if (i->kind != L_FOR && loop_has_value((lkind)i->kind)) sb_fmt(b, "%%%u = ", p->num[v]);
   switch ((lkind)i->kind) {
@@ -119,10 +117,7 @@ static void inst(printer *p, lv v, int depth) {
     sb_put(b, "worker");
     break;
   case L_PARAM:
-    if (p->bare && p->f->kind == LF_KERNEL)
-      sb_fmt(b, "param %u", (unsigned)i->k.i);
-    else
-      sb_fmt(b, "param %s", i->name);
+    sb_fmt(b, "param %s", i->name);
     break;
   case L_OP:
     typed(p, loop_sop_name((sop)i->op), i);
@@ -205,7 +200,7 @@ static void inst(printer *p, lv v, int depth) {
     val(p, i->c);
     if (i->mask) sb_put(b, " while"), val(p, i->mask);
     if (i->k.i > 1) sb_fmt(b, " unroll %lld", (long long)i->k.i);
-    if (i->name && !p->bare) quoted(b, i->name);
+    if (i->name) quoted(b, i->name);
     sb_put(b, " {\n");
     block(p, i->body, depth + 1);
     break;
@@ -254,20 +249,18 @@ static void block(printer *p, uint32_t n, int depth) {
   for (int d = 1; d < depth; d++) sb_put(p->b, "  ");
   sb_put(p->b, "}\n");
 }
-static void func(const lfunc *f, sbuf *b, bool bare) {
-  printer p = {f, b, loop_numbers(f, b->a), bare};
+void loop_print_func(const lfunc *f, sbuf *b) {
+  printer p = {f, b, loop_numbers(f, b->a)};
   sb_put(b, f->kind == LF_MAIN ? "main" : "kernel");
-  if (!bare) {
-    sb_fmt(b, " %s", f->name);
-    if (f->note) quoted(b, f->note);
-  }
+  sb_fmt(b, " %s", f->name);
+  if (f->note) quoted(b, f->note);
   if (f->scratch_bytes) sb_fmt(b, " scratch %llu", (unsigned long long)f->scratch_bytes);
   sb_put(b, " (");
   for (uint32_t i = 0; i < f->params.n; i++) {
     const lparam *q = &f->params.v[i];
     if (i) sb_put(b, ", ");
     type(b, q->type);
-    if (!bare || f->kind == LF_MAIN) sb_fmt(b, " %s", q->name);
+    sb_fmt(b, " %s", q->name);
     if (q->flags & LP_READ) sb_put(b, " read");
     if (q->flags & LP_WRITE) sb_put(b, " write");
     if (q->flags & LP_NOALIAS) sb_put(b, " noalias");
@@ -276,7 +269,6 @@ static void func(const lfunc *f, sbuf *b, bool bare) {
   sb_put(b, ") {\n");
   block(&p, 1, 1);
 }
-void loop_print_func(const lfunc *f, sbuf *b) { func(f, b, false); }
 void loop_print(const lmodule *m, sbuf *b, const char *only) {
   bool first = true;
   if (m->fast && !only) sb_put(b, "fast\n");
@@ -284,14 +276,6 @@ void loop_print(const lmodule *m, sbuf *b, const char *only) {
     if (only && strcmp(only, m->funcs.v[i]->name)) continue;
     if (!first) sb_putc(b, '\n');
     first = false;
-    func(m->funcs.v[i], b, false);
+    loop_print_func(m->funcs.v[i], b);
   }
-}
-uint64_t loop_hash(const lfunc *f) {
-  arena *t = arena_new(arena_ctx(f->a));
-  sbuf b = sbuf_new(t);
-  func(f, &b, true);
-  uint64_t h = hash_bytes(b.s, b.n, 0);
-  arena_free(t);
-  return h;
 }

@@ -86,12 +86,12 @@ static bool one_stage(quotients *q, uint32_t i) {
   pw *p = q->p;
   const stage *s = xs(p->m, i);
   bool exact = q->exact[s->tensor] || s->updates.n; /* whoever reads it stands behind it */
-  if (!s->value || s->updates.n) {
-    for (uint32_t k = 0; k < p->loads.v[i].n; k++) look(q, p->loads.v[i].v[k], true);
+  if (exact) {                                      /* all divisions stay, and those in what it reads */
+    for (uint32_t k = 0; k < p->loads.v[i].n; k++) q->exact[exn(p->m, p->loads.v[i].v[k])->tensor] = 1;
     return false;
   }
-  if (!exact && !(ex_flags(p, s->value) & (EXF_QUOTIENT | EXF_DATA))) return false;
-  look(q, s->value, exact);
+  if (!(ex_flags(p, s->value) & (EXF_QUOTIENT | EXF_DATA))) return false;
+  look(q, s->value, false);
   ex v = expr_rewrite(p->m, s->value, &(ex_map){.node = product, .env = q});
   if (v == s->value) return false;
   pass_set(p, i, v);

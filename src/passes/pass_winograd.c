@@ -630,10 +630,11 @@ static void fresh_stage(const step *r, variables *v, sz *a, sz *place) {
  * the first of them. */
 static int64_t alike(const step *r, uint32_t axis, int64_t *first) {
   const window *w = &r->q->win[axis];
-  int64_t n = 0;
-  if (!r->back || !sym_is_int(r->p->c, sym_extent(r->p->c, w->o), NULL)) return *first = 0, r->back ? w->m : w->n;
+  int64_t n = 0, outputs, rows;
+  if (!r->back || !sym_is_int(r->p->c, sym_extent(r->p->c, w->o), &outputs)) return *first = 0, r->back ? w->m : w->n;
+  if (!sym_is_int(r->p->c, r->ext[axis], &rows)) return 0;
   for (int64_t k = w->m; k-- > 0;)
-    if (sym_eq(r->p->c, tiles(r->p, w, k), r->ext[axis])) *first = k, n++;
+    if ((outputs - k + w->m - 1) / w->m == rows) *first = k, n++;
   return n;
 }
 /* What is transformed up to an axis is a stage of its own where several rows of the next one read it. */

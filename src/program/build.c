@@ -220,9 +220,8 @@ static void block_steps(bd *k, uint32_t block, steps *to) {
       vec_push(k->a, *to, s);
       for (uint32_t j = 0; j < x->ncarried; j++) late_steps(k, x->final[j], block, to);
     }
-    for (uint32_t j = 0; j < k->s->launches.n; j++) {
+    for (uint32_t j = memory_launches(k->s, block, i); memory_launched(k->s, j, block, i); j++) {
       const launch *l = &k->s->launches.v[j];
-      if (l->block != block || l->item != i) continue;
       if (!l->step) {
         launch_step(k, l, to);
         continue;

@@ -25,6 +25,10 @@ typedef struct memplan {
   uint64_t weight_bytes; /* bytes of all weights */
 } memplan;
 void memory_plan(memplan *p);
+/* the launches of an item of a block are neighbours in the plan, in order of blocks and items: where they begin, and
+ * whether launch i is one of them */
+uint32_t memory_launches(const splan *p, uint32_t block, uint32_t item);
+bool memory_launched(const splan *p, uint32_t i, uint32_t block, uint32_t item);
 sz program_last_trip(emodule *m, const xloop *x); /* an upper bound of the loop's counter */
 
 /* message.c */

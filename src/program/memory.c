@@ -111,18 +111,32 @@ static void computed(mp *k, tid t) {
   for (uint32_t j = 0; t && j < k->m->lates.n; j++)
     if (k->m->lates.v[j].tensor == t) k->known[j] = (span){k->pos, 0};
 }
+uint32_t memory_launches(const splan *p, uint32_t block, uint32_t item) {
+  uint32_t lo = 0, hi = p->launches.n;
+  while (lo < hi) {
+    const uint32_t i = lo + (hi - lo) / 2;
+    const launch *l = &p->launches.v[i];
+    if (l->block < block || (l->block == block && l->item < item))
+      lo = i + 1;
+    else
+      hi = i;
+  }
+  return lo;
+}
+bool memory_launched(const splan *p, uint32_t i, uint32_t block, uint32_t item) {
+  return i < p->launches.n && p->launches.v[i].block == block && p->launches.v[i].item == item;
+}
 static void walk(mp *k, uint32_t block) {
   splan *p = k->p->plan;
   emodule *m = k->m;
-  uint32_t li = 0, began = k->pos;
+  const uint32_t began = k->pos;
   for (uint32_t i = 0; block && i < m->loops.n; i++)
     for (uint32_t j = 0; m->loops.v[i].body == block && j < m->loops.v[i].ncarried; j++)
       computed(k, m->loops.v[i].inner[j]);
   for (uint32_t i = 0; i < m->blocks.v[block].items.n; i++) {
     item it = m->blocks.v[block].items.v[i];
-    for (li = 0; li < p->launches.n; li++) {
+    for (uint32_t li = memory_launches(p, block, i); memory_launched(p, li, block, i); li++) {
       launch *l = &p->launches.v[li];
-      if (l->block != block || l->item != i) continue;
       uint32_t n = 1, from = ++k->pos; /* repeated ones: what they touch is live all through their loop */
       while (l->step && li + n < p->launches.n && p->launches.v[li + n].step == l->step) n++;
       if (l->step) k->pos += n + 1;

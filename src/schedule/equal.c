@@ -11,20 +11,6 @@
 #include "schedule/tile.h"
 #include <string.h>
 
-typedef struct scheduled {
-  equal_key key;  /* the kernel */
-  launch l;       /* its launch */
-  uint32_t packs; /* first buffer that its schedule made */
-  uint32_t end;   /* end of these */
-  bool *filled;   /* per buffer of the key: its halo is filled when the kernel has run */
-  uint32_t next;  /* 1 + index of another kernel with the same hash; 0: there is none */
-} scheduled;
-struct equal_kernels {
-  arena *a;           /* memory of what is kept */
-  VEC(scheduled) all; /* kernels with a key */
-  map *of;            /* hash of the key's words -> 1 + index of the last one */
-};
-
 static uint64_t hash(const equal_key *k) { return hash_bytes(k->words.v, k->words.n * sizeof *k->words.v, 0); }
 static bool same_words(const equal_key *a, const equal_key *b) {
   return a->words.n == b->words.n && !memcmp(a->words.v, b->words.v, a->words.n * sizeof *a->words.v);
@@ -53,7 +39,7 @@ static bool fits(splan *p, const scheduled *of, const equal_key *key) {
 }
 static const scheduled *find(splan *p, const equal_key *key) {
   uint64_t at;
-  if (!p->equal || !map_getu(p->equal->of, hash(key), &at)) return NULL;
+  if (!map_getu(p->equal->of, hash(key), &at)) return NULL;
   for (const scheduled *s; at; at = s->next) {
     s = &p->equal->all.v[at - 1];
     if (same_words(&s->key, key) && fits(p, s, key)) return s;
@@ -93,11 +79,6 @@ bool equal_launch(splan *p, const equal_key *key, launch *l) {
   return true;
 }
 void equal_keep(splan *p, const equal_key *key, const launch *l, uint32_t packs) {
-  if (!p->equal) {
-    p->equal = NEW(p->l->a, struct equal_kernels);
-    p->equal->a = arena_new(p->m->c);
-    p->equal->of = map_new(p->equal->a);
-  }
   arena *a = p->equal->a;
   scheduled s = {.key = *key, .l = *l, .packs = packs, .end = p->buffers.n};
   uint64_t last = 0;
@@ -116,6 +97,11 @@ void equal_keep(splan *p, const equal_key *key, const launch *l, uint32_t packs)
   if (map_getu(p->equal->of, hash(key), &last)) s.next = (uint32_t)last;
   vec_push(a, p->equal->all, s);
   map_putu(p->equal->of, hash(key), p->equal->all.n);
+}
+void equal_begin(splan *p) {
+  p->equal = NEW(p->l->a, struct equal_kernels);
+  p->equal->a = arena_new(p->m->c);
+  p->equal->of = map_new(p->equal->a);
 }
 void equal_end(splan *p) {
   if (p->equal) arena_free(p->equal->a);

@@ -18,6 +18,29 @@ typedef struct equal_key {
   u32vec buffers;      /* the buffers that these lie in, by number */
   VEC(int64_t) begins; /* per buffer: element at which the first tensor in it begins */
 } equal_key;
+/* Numbers of things by first use, anew for each key. */
+typedef enum { EQUAL_ATOM, EQUAL_SIZE, EQUAL_NODE, EQUAL_TENSOR, EQUAL_BUFFER, EQUAL_KINDS } equal_kind;
+typedef struct equal_number {
+  uint32_t key;    /* the key that this number is of */
+  uint32_t number; /* the number */
+} equal_number;
+typedef VEC(equal_number) equal_numbers;
+typedef struct scheduled {
+  equal_key key;  /* the kernel */
+  launch l;       /* its launch */
+  uint32_t packs; /* first buffer that its schedule made */
+  uint32_t end;   /* end of these */
+  bool *filled;   /* per buffer of the key: its halo is filled when the kernel has run */
+  uint32_t next;  /* 1 + index of another kernel with the same hash; 0: there is none */
+} scheduled;
+struct equal_kernels {
+  arena *a;                           /* memory of what is kept */
+  equal_numbers numbers[EQUAL_KINDS]; /* per kind of thing and thing: its number */
+  uint32_t keys;                      /* keys so far */
+  VEC(scheduled) all;                 /* kernels with a key */
+  map *of;                            /* hash of a key's words -> 1 + index of the last kernel */
+};
+void equal_begin(splan *p); /* makes plan.equal */
 /* equal_key.c. a: memory of the key. False: the kernel depends on more than a key tells */
 bool equal_key_of(splan *p, const kernel_ref *k, arena *a, equal_key *out);
 /* equal.c: l gets what is launched, from an equal kernel that was kept, and the plan what its schedule did there.

@@ -17,30 +17,35 @@
 #include <stdlib.h>
 
 typedef struct writer {
-  splan *p;            /* the plan */
-  emodule *m;          /* its module */
-  const kernel_ref *k; /* the kernel */
-  arena *a;            /* memory of the key */
-  equal_key *key;      /* gets the words */
-  map *numbers[4];     /* atom, node, tensor, buffer -> its number */
-  u32vec atoms;        /* atoms by number */
-  bool fails;          /* there is no key */
+  splan *p;                   /* the plan */
+  emodule *m;                 /* its module */
+  const kernel_ref *k;        /* the kernel */
+  arena *a;                   /* memory of the key */
+  equal_key *key;             /* gets the words */
+  uint32_t next[EQUAL_KINDS]; /* per kind of thing: how many have a number */
+  u32vec atoms;               /* atoms by number */
+  bool fails;                 /* there is no key */
 } writer;
-enum { ATOM, NODE, TENSOR, BUFFER };
 
 static void word(writer *w, uint64_t x) { vec_push(w->a, w->key->words, x); }
 /* Writes the number of a thing; true: it is a new one, and is to be described. */
-static bool is_new(writer *w, int kind, uint32_t id) {
-  uint64_t n;
-  const bool had = map_getu(w->numbers[kind], id, &n);
-  if (!had) map_putu(w->numbers[kind], id, n = map_count(w->numbers[kind]));
-  word(w, n);
+static bool is_new(writer *w, equal_kind kind, uint32_t id) {
+  struct equal_kernels *e = w->p->equal;
+  equal_numbers *all = &e->numbers[kind];
+  while (all->n <= id) vec_push(e->a, *all, (equal_number){0});
+  equal_number *x = &all->v[id];
+  const bool had = x->key == e->keys;
+  if (!had) *x = (equal_number){e->keys, w->next[kind]++};
+  word(w, x->number);
   return !had;
+}
+static uint32_t number_of(const writer *w, equal_kind kind, uint32_t id) {
+  return w->p->equal->numbers[kind].v[id].number;
 }
 static void size(writer *w, sz x);
 static void variable(writer *w, atom v);
 static void atom_word(writer *w, atom v) {
-  if (!v || !is_new(w, ATOM, v)) return;
+  if (!v || !is_new(w, EQUAL_ATOM, v)) return;
   const atom_kind kind = sym_kind(w->m->c, v);
   sz args[3];
   vec_push(w->a, w->atoms, v);
@@ -64,7 +69,7 @@ static void variable(writer *w, atom v) {
   atom_word(w, (atom)canon);
 }
 static void size(writer *w, sz x) {
-  if (!x) return word(w, UINT64_MAX);
+  if (!is_new(w, EQUAL_SIZE, x) || !x) return;
   const uint32_t n = sym_nterms(w->m->c, x);
   word(w, n);
   for (uint32_t i = 0; i < n; i++) {
@@ -81,10 +86,9 @@ static void size(writer *w, sz x) {
 /* Where it begins: from the first tensor in the buffer. Where that is not a number no pointer may move, so that the
  * first one's beginning is told, too. */
 static void begins(writer *w, const layout *l, bool first) {
-  uint64_t b = 0;
+  const uint32_t b = number_of(w, EQUAL_BUFFER, l->buffer);
   int64_t at = 0;
   const bool known = sym_is_int(w->m->c, l->base, &at);
-  map_getu(w->numbers[BUFFER], l->buffer, &b);
   if (first) vec_push(w->a, w->key->begins, known ? at : 0);
   word(w, (uint64_t)known << 1 | (known && at == 0));
   if (known)
@@ -101,7 +105,7 @@ static void buffer_words(writer *w, uint32_t number) {
 static void layout_words(writer *w, const layout *l) {
   word(w, l->known);
   if (!l->known) return;
-  const bool first = is_new(w, BUFFER, l->buffer);
+  const bool first = is_new(w, EQUAL_BUFFER, l->buffer);
   if (first) buffer_words(w, l->buffer);
   begins(w, l, first);
   for (uint32_t i = 0; i < l->rank; i++) {
@@ -116,7 +120,7 @@ static void layout_words(writer *w, const layout *l) {
   word(w, l->pieces), word(w, (uint64_t)l->together);
 }
 static void tensor_words(writer *w, tid t) {
-  if (!is_new(w, TENSOR, t)) return;
+  if (!is_new(w, EQUAL_TENSOR, t)) return;
   const tensor *x = xt(w->m, t);
   vec_push(w->a, w->key->tensors, t);
   word(w, (uint64_t)x->kind << 32 | (uint64_t)x->type << 16 | x->rank);
@@ -128,7 +132,7 @@ static void tensor_words(writer *w, tid t) {
 /* ---- values ----------------------------------------------------------------------------------- */
 static void value(writer *w, ex e) {
   word(w, e != 0);
-  if (!e || !is_new(w, NODE, e)) return;
+  if (!e || !is_new(w, EQUAL_NODE, e)) return;
   const ex_node n = *exn(w->m, e);
   word(w, (uint64_t)n.kind << 32 | (uint64_t)n.type << 24 | (uint64_t)n.op << 16 | (uint64_t)n.acc << 8 | n.nargs);
   if (n.kind == EX_CONST) word(w, (uint64_t)n.k.i);
@@ -141,7 +145,8 @@ static void value(writer *w, ex e) {
       value(w, n.args[i]);
     else
       atom_word(w, n.args[i]);
-  value(w, n.otherwise), value(w, n.where), value(w, n.body), value(w, n.payload);
+  if (n.kind == EX_LOAD) value(w, n.otherwise);
+  if (n.kind == EX_REDUCE) value(w, n.where), value(w, n.body), value(w, n.payload);
 }
 /* What idle.c looks at: where a reduction is read. */
 static void readers(writer *w, tid t) {
@@ -165,7 +170,8 @@ static void stage_words(writer *w, uint32_t index) {
   tensor_words(w, s->tensor);
   value(w, s->value);
   word(w, (uint64_t)layout_materialised(w->p, s->tensor) << 1 | layout_inside(w->m, s));
-  word(w, l->known && w->p->buffers.v[l->buffer].halo && halo_only_writer(w->p, l->buffer, s->tensor));
+  const buffer *b = &w->p->buffers.v[l->known ? l->buffer : 0];
+  word(w, b->halo && !b->filled && halo_only_writer(w->p, l->buffer, s->tensor));
   if (exn(w->m, s->value)->kind == EX_REDUCE) readers(w, s->tensor);
 }
 static int ascending(const void *x, const void *y) {
@@ -173,18 +179,15 @@ static int ascending(const void *x, const void *y) {
   return (a > b) - (a < b);
 }
 static void order_of_atoms(writer *w) {
-  uint64_t n = 0;
   qsort(w->atoms.v, w->atoms.n, sizeof *w->atoms.v, ascending);
-  for (uint32_t i = 0; i < w->atoms.n; i++) {
-    map_getu(w->numbers[ATOM], w->atoms.v[i], &n);
-    word(w, n);
-  }
+  for (uint32_t i = 0; i < w->atoms.n; i++) word(w, number_of(w, EQUAL_ATOM, w->atoms.v[i]));
 }
 bool equal_key_of(splan *p, const kernel_ref *k, arena *a, equal_key *out) {
   writer w = {.p = p, .m = p->m, .k = k, .a = a, .key = out};
   *out = (equal_key){0};
   if (!p->level || p->no_reuse) return false;
-  for (int i = 0; i < 4; i++) w.numbers[i] = map_new(a);
+  if (!p->equal) equal_begin(p);
+  p->equal->keys++;
   word(&w, k->kernel == UINT32_MAX ? 0 : p->m->kernels.v[k->kernel].cls);
   word(&w, k->block), word(&w, k->stages->n), word(&w, k->outer ? 1u + k->outer->n : 0);
   for (uint32_t i = 0; k->outer && i < k->outer->n; i++) atom_word(&w, k->outer->v[i]);

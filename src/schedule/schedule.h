@@ -167,7 +167,7 @@ typedef struct splan {
   layout *layouts;      /* per tensor */
   readings *readers;    /* per tensor: the loads that read it */
   bool *named;          /* per tensor: outputs, late sizes, branches or loops name it, besides those loads */
-  VEC(launch) launches; /* in the order of execution within each block */
+  VEC(launch) launches; /* by block, and in a block in the order of execution */
   VEC(struct known_loads {
     u32vec all;    /* the loads */
     bool *place;   /* of each: the value does not come from it, it only says a place */

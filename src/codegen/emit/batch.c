@@ -1,8 +1,8 @@
-/* Which functions of a loop module are compiled, and under which symbols? One unit per different function: equal texts
+/* Which functions of a loop module are compiled, and under which symbols? One unit per different function: equal ones
  * are compiled once (emit.c compiles them).
  *
- * A symbol is a prefix and the 16 hexadecimal digits of the function's hash. The hash covers the text; in it
- * callees have names, so a caller's hash also takes in the hashes of its callees.
+ * A symbol is a prefix and the 16 hexadecimal digits of the function's hash. The hash covers the instructions; a callee
+ * is a name there, so a caller's hash also takes in the hashes of its callees.
  */
 #include "codegen/emit/batch.h"
 #include <string.h>
@@ -11,7 +11,7 @@ unit *batch_unit(batch *b, const char *func) {
   uint64_t i;
   return map_gets(b->by_name, func, &i) ? &b->units.v[i] : NULL;
 }
-/* Hash of a function's text and of the hashes of the functions that it calls. */
+/* Hash of a function's instructions and of the hashes of the functions that it calls. */
 static uint64_t deep_hash(ctx *c, const lmodule *m, const lfunc *f, map *by_name, map *done, int depth) {
   uint64_t h, g;
   if (map_gets(done, f->name, &h)) return h;
