@@ -91,8 +91,11 @@ static bool one_stage(quotients *q, uint32_t i) {
     return false;
   }
   if (!(ex_flags(p, s->value) & (EXF_QUOTIENT | EXF_DATA))) return false;
+  q->a = arena_new(p->c);
+  q->seen[0] = map_new(q->a), q->seen[1] = map_new(q->a), q->kept = map_new(q->a), q->uses = map_new(q->a);
   look(q, s->value, false);
   ex v = expr_rewrite(p->m, s->value, &(ex_map){.node = product, .env = q});
+  arena_free(q->a);
   if (v == s->value) return false;
   pass_set(p, i, v);
   return true;
@@ -106,11 +109,6 @@ bool pass_quotient(pw *p) {
   for (tid t = 1; t < p->m->tensors.n; t++) q.exact[t] = p->pinned.v[t];
   /* outputs hand no values on to a rounding */
   for (uint32_t i = 0; i < p->m->outputs.n; i++) q.exact[p->m->outputs.v[i].t] = 0;
-  for (uint32_t i = order.n; i-- > 0;) {
-    q.a = arena_new(p->c);
-    q.seen[0] = map_new(q.a), q.seen[1] = map_new(q.a), q.kept = map_new(q.a), q.uses = map_new(q.a);
-    any |= one_stage(&q, order.v[i]);
-    arena_free(q.a);
-  }
+  for (uint32_t i = order.n; i-- > 0;) any |= one_stage(&q, order.v[i]);
   return any;
 }

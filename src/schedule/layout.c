@@ -686,6 +686,7 @@ static const sz *placement_index(lay *L, stage *s, uint32_t u, uint32_t *n, ex *
   *value = s->value;
   return idx;
 }
+/* order: of its axes, outer to inner; NULL: it lies inside a placement that has its place already */
 static void place_tensor(lay *L, tid t, const uint32_t *order) {
   if (L->p->layouts[t].known) return;
   place in = L->in[t];
@@ -701,7 +702,7 @@ static void place_tensor(lay *L, tid t, const uint32_t *order) {
   bool used[MAX_RANK] = {0};
   /* the whole's axes in the order the piece wants */
   uint32_t want[MAX_RANK], nw = 0;
-  for (uint32_t q = 0; q < ld->nargs; q++) {
+  for (uint32_t q = 0; order && q < ld->nargs; q++) {
     u32vec vs = {0};
     sym_atoms(L->c, ld->args[order[q]], AT_VAR, L->a, &vs);
     for (uint32_t ax = 0; ax < n; ax++)
@@ -830,9 +831,10 @@ void layout_all(splan *p) {
       if (p->layouts[t].known) continue;
       uint32_t order[MAX_RANK];
       ctx_about(L.c, xt(m, t)->name);
-      preferred(&L, it.index, order);
-      if (p->level > 0) sums_last(&L, t, xt(m, t)->rank, order);
-      place_tensor(&L, t, order);
+      const bool placed = L.in[t].stage && p->layouts[xs(m, L.in[t].stage - 1)->tensor].known;
+      if (!placed) preferred(&L, it.index, order);
+      if (!placed && p->level > 0) sums_last(&L, t, xt(m, t)->rank, order);
+      place_tensor(&L, t, placed ? NULL : order);
     }
   ctx_about(L.c, NULL);
 }

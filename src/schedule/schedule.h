@@ -169,11 +169,11 @@ typedef struct splan {
   bool *named;          /* per tensor: outputs, late sizes, branches or loops name it, besides those loads */
   VEC(launch) launches; /* by block, and in a block in the order of execution */
   VEC(struct known_loads {
-    u32vec all;    /* the loads */
-    bool *place;   /* of each: the value does not come from it, it only says a place */
-  }) loads;        /* per stage: its loads, once they were asked for (tile.c) */
-  u32vec depends;  /* per ex: epoch << 2 | what it depends on then (emit.c) */
-  uint32_t epochs; /* epochs so far */
+    u32vec all;        /* the loads */
+    const bool *place; /* of each: the value does not come from it, it only says a place; NULL: not asked for yet */
+  }) loads;            /* per stage: its loads, once they were asked for (tile.c) */
+  u32vec depends;      /* per ex: epoch << 2 | what it depends on then (emit.c) */
+  uint32_t epochs;     /* epochs so far */
   /* what sizes, and values, became by substitutions, and under what is assumed: the last ones (emit.c) */
   struct resolved {
     uint32_t from;  /* size or value before */

@@ -78,24 +78,25 @@ int64_t address_coef(ectx *e, sz address, atom var) {
   if (!sym_linear(e->c, address, var, &coef, NULL)) return INT64_MIN;
   return sym_is_int(e->c, coef, &k) ? k : INT64_MIN + 1; /* linear, symbolic stride */
 }
-static const struct known_loads *loads_of(splan *p, uint32_t stage) {
+static struct known_loads *loads_of(splan *p, uint32_t stage) {
   while (p->loads.n <= stage) vec_push(p->l->a, p->loads, (struct known_loads){0});
   struct known_loads *known = &p->loads.v[stage];
-  const ex value = xs(p->m, stage)->value;
-  if (known->all.v) return known;
-  u32vec found = {0};
+  if (!known->all.v) {
+    vec_reserve(p->l->a, known->all, 1);
+    expr_loads(p->m, xs(p->m, stage)->value, p->l->a, &known->all);
+  }
+  return known;
+}
+/* Of each of these loads: does it only say a place? */
+static const bool *places_of(splan *p, uint32_t stage, struct known_loads *known) {
+  if (known->place) return known->place;
   arena *a = arena_new(p->m->c);
   map *from = map_new(a);
-  expr_loads(p->m, value, a, &found);
-  come_from(p->m, value, from);
-  vec_reserve(p->l->a, known->all, found.n + 1);
-  known->place = NEWN(p->l->a, bool, found.n + 1);
-  for (uint32_t i = 0; i < found.n; i++) {
-    known->place[i] = !map_getu(from, found.v[i], &(uint64_t){0});
-    known->all.v[known->all.n++] = found.v[i];
-  }
+  come_from(p->m, xs(p->m, stage)->value, from);
+  bool *place = NEWN(p->l->a, bool, known->all.n + 1);
+  for (uint32_t i = 0; i < known->all.n; i++) place[i] = !map_getu(from, known->all.v[i], &(uint64_t){0});
   arena_free(a);
-  return known;
+  return known->place = place;
 }
 u32vec schedule_loads(splan *p, uint32_t stage) { return loads_of(p, stage)->all; }
 /* Each access to `take`, until it says no. */
@@ -103,9 +104,9 @@ static bool each_access(ectx *e, const u32vec *stages, const map *stored,
                         bool (*take)(void *env, ectx *e, const access *x), void *env) {
   for (uint32_t i = 0; i < stages->n; i++) {
     stage *s = xs(e->m, stages->v[i]);
-    const struct known_loads *known = loads_of(e->p, stages->v[i]);
+    struct known_loads *known = loads_of(e->p, stages->v[i]);
     const u32vec loads = known->all;
-    const bool *place = known->place;
+    const bool *place = places_of(e->p, stages->v[i], known);
     bool leader = exn(e->m, s->value)->kind == EX_REDUCE;
     uint64_t dummy;
     sz idx[MAX_RANK];
