@@ -1,10 +1,10 @@
 /* Where does memory come from?
  *
  * An arena is a list of zeroed blocks from the context's allocator, filled from the front; the newest block is
- * first. Blocks grow from 4 KiB to 1 MiB, so that a small compilation stays small; a request larger than a
- * quarter of the next block gets a block of its own, put behind the newest so that its free room is not lost. The
- * zeros are kept: nothing is handed out twice. What a list leaves when it grows out of a block of its own goes
- * back.
+ * first. Blocks grow from 4 KiB to 1 MiB, so that a small compilation stays small, and in a large arena each is a
+ * huge page (ctx_take); a request larger than a quarter of the next block gets a block of its own, put behind the
+ * newest so that its free room is not lost. The zeros are kept: nothing is handed out twice. What a list leaves when it
+ * grows out of a block of its own goes back.
  * Every function locks its own arena and unlocks before it unwinds. Under AddressSanitizer 16 poisoned bytes
  * follow every piece.
  */
@@ -14,13 +14,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define HAVE_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define HAVE_ASAN 1
-#endif
-#endif
 #ifdef HAVE_ASAN
 #include <sanitizer/asan_interface.h>
 enum { REDZONE = 16 };
@@ -46,7 +39,11 @@ struct arena {
   size_t total;      /* bytes handed out */
 };
 
-enum { FIRST_BLOCK = 4 << 10, LAST_BLOCK = 1 << 20 }; /* many arenas live for one question */
+enum {
+  FIRST_BLOCK = 4 << 10, /* many arenas live for one question */
+  LAST_BLOCK = 1 << 20,
+  LARGE_ARENA = 8 << 20 /* bytes of which the rest of a huge page is a small part */
+};
 
 /* Held for some instructions, a million times in a compilation, and hardly ever wanted by two threads. */
 static void lock(arena *a) {
@@ -103,7 +100,7 @@ static void *take(arena *a, size_t n) {
   block *b = a->blocks;
   if (!b || b->cap - b->used < n) {
     bool own = n > a->next_block / 4 || a->c->memory.separate;
-    size_t cap = own ? n : a->next_block;
+    size_t cap = own ? n : a->next_block - sizeof *b;
     if (cap > PTRDIFF_MAX - sizeof *b || !(b = ctx_take(a->c, sizeof *b + cap))) return NULL;
     b->cap = cap;
     ASAN_POISON_MEMORY_REGION(b->data, cap);
@@ -114,7 +111,10 @@ static void *take(arena *a, size_t n) {
       b->next = a->blocks;
       a->blocks = b;
     }
-    if (!own && a->next_block < LAST_BLOCK) a->next_block *= 2;
+    if (a->total > LARGE_ARENA)
+      a->next_block = CTX_HUGE_PAGE;
+    else if (!own && a->next_block < LAST_BLOCK)
+      a->next_block *= 2;
   }
   void *p = b->data + b->used;
   b->used += n;

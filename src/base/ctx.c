@@ -11,8 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { MAX_ERRORS = 100 };
+/* Pieces of so many bytes are mapped. Not with AddressSanitizer, whose leak checker sees no pointers there. */
+#ifdef HAVE_ASAN
+#define MIN_MAPPED SIZE_MAX
+#else
+#define MIN_MAPPED CTX_HUGE_PAGE
+#endif
 
 /* The parts whose making may unwind. */
 static bool make_names(ctx *c) {
@@ -91,10 +98,28 @@ void ctx_free(ctx *c) {
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
+/* Zeroed pages that begin at a multiple of a huge page, so that whole ones become huge: for a compilation of 150 MB the
+ * system clears 40,000 pages of 4 KiB one by one else, which takes a tenth of its time. NULL: there is no memory. */
+static void *take_pages(size_t n) {
+  if (n > PTRDIFF_MAX - CTX_HUGE_PAGE) return NULL;
+  const size_t room = n + CTX_HUGE_PAGE, page = (size_t)sysconf(_SC_PAGESIZE);
+  uint8_t *all = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (all == MAP_FAILED) return NULL;
+  const size_t from = -(uintptr_t)all & (CTX_HUGE_PAGE - 1), to = from + (n + page - 1) / page * page;
+  if (from) munmap(all, from);
+  if (to < room) munmap(all + to, room - to);
+#ifdef MADV_HUGEPAGE
+  madvise(all + from, n / CTX_HUGE_PAGE * CTX_HUGE_PAGE, MADV_HUGEPAGE);
+#endif
+  return all + from;
+}
 void *ctx_take(ctx *c, size_t n) {
   size_t before = atomic_fetch_add(&c->used, n);
   bool fits = !c->memory.limit || (before <= c->memory.limit && n <= c->memory.limit - before);
-  void *p = !fits ? NULL : c->memory.alloc ? c->memory.alloc(c->memory.user, n) : calloc(1, n);
+  void *p = !fits             ? NULL
+            : c->memory.alloc ? c->memory.alloc(c->memory.user, n)
+            : n >= MIN_MAPPED ? take_pages(n)
+                              : calloc(1, n);
   if (!p) {
     atomic_fetch_sub(&c->used, n);
     atomic_store(&c->over_limit, !fits);
@@ -108,6 +133,8 @@ void ctx_give(ctx *c, void *p, size_t n) {
   atomic_fetch_sub(&c->used, n);
   if (c->memory.alloc)
     c->memory.free(c->memory.user, p, n);
+  else if (n >= MIN_MAPPED)
+    munmap(p, n);
   else
     free(p);
 }

@@ -6,6 +6,15 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+/* AddressSanitizer is on */
+#if defined(__SANITIZE_ADDRESS__)
+#define HAVE_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAVE_ASAN 1
+#endif
+#endif
+
 /* One per thread that ever opened a frame of this context. Identifiers of ended threads are taken over by new ones:
  * the slot is empty by then. */
 typedef struct slot {
@@ -56,7 +65,8 @@ struct ctx {
 };
 
 /* ctx.c */
-void *ctx_take(ctx *c, size_t bytes); /* zeroed; NULL when there is no memory or the limit is reached */
+#define CTX_HUGE_PAGE ((size_t)2 << 20) /* bytes; a piece of so many or more may lie in huge pages */
+void *ctx_take(ctx *c, size_t bytes);   /* zeroed; NULL when there is no memory or the limit is reached */
 void ctx_give(ctx *c, void *p, size_t bytes);
 uint32_t ctx_slots_ready(ctx *c, uint32_t n); /* so many threads (at most n) can open a frame without a failure */
 void ctx_slot_done(ctx *c);                   /* this thread ends: its slot serves another one */

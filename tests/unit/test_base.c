@@ -1,5 +1,5 @@
 /* base: contexts and frames, arenas, maps, text, numbers, element types, files, arrays, parallel for. */
-#include "base/base.h"
+#include "base/ctx.h"
 #include "base/json.h"
 #include <float.h>
 #include <limits.h>
@@ -86,6 +86,33 @@ static void bugs(void **state) {
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
+/* Pieces of huge pages, and arenas whose blocks are: zeroed when new and when taken again, given back whole. */
+static void large_pieces(void **state) {
+  ctx *c = *state;
+  const size_t before = ctx_used(c), sizes[] = {CTX_HUGE_PAGE - 1, CTX_HUGE_PAGE, CTX_HUGE_PAGE + 1, 7654321};
+  for (int again = 0; again < 2; again++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+      uint8_t *p = ctx_take(c, sizes[i]);
+      size_t set = 0;
+      for (size_t k = 0; k < sizes[i]; k++) set += p[k] != 0;
+      assert_int_equal(set, 0);
+      memset(p, 1, sizes[i]);
+      ctx_give(c, p, sizes[i]);
+    }
+    arena *a = arena_new(c);
+    uint8_t *grown = arena_alloc(a, 3 << 20);
+    memset(grown, 7, 3 << 20);
+    for (int i = 0; i < 20000; i++) {
+      uint8_t *p = arena_alloc(a, 1000);
+      assert_true(p[0] == 0 && p[999] == 0);
+      memset(p, 1, 1000);
+    }
+    grown = arena_grow(a, grown, 3 << 20, 5 << 20);
+    assert_true(grown[0] == 7 && grown[(3 << 20) - 1] == 7 && grown[3 << 20] == 0 && grown[(5 << 20) - 1] == 0);
+    arena_free(a);
+  }
+  assert_int_equal(ctx_used(c), before);
+}
 static void arenas(void **state) {
   ctx *c = *state;
   arena *a = arena_new(c), *b = arena_new(c);
@@ -560,16 +587,27 @@ static void memory_of_the_caller(void **state) {
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
   const struct CMUnitTest tests[] = {
-      T(frames_nest), T(frames_of_two_contexts),
-      T(diagnostics), T(bugs),
-      T(arenas),      T(vectors),
-      T(maps),        T(text),
-      T(numbers),     T(json_text),
-      T(types),       T(codes_round_trip),
-      T(rounding),    T(conversions),
-      T(files),       T(npy_files),
-      T(npz_files),   T(parallel),
-      T(arithmetic),  T(memory_of_the_caller),
+      T(frames_nest),
+      T(frames_of_two_contexts),
+      T(diagnostics),
+      T(bugs),
+      T(arenas),
+      T(large_pieces),
+      T(vectors),
+      T(maps),
+      T(text),
+      T(numbers),
+      T(json_text),
+      T(types),
+      T(codes_round_trip),
+      T(rounding),
+      T(conversions),
+      T(files),
+      T(npy_files),
+      T(npz_files),
+      T(parallel),
+      T(arithmetic),
+      T(memory_of_the_caller),
   };
   return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }
