@@ -23,6 +23,7 @@ tier docs "$here/docs.sh" -a -b "$build" "$(dirname "$here")/docs/adding-a-pass.
 cmake --build "$build" -j "$jobs" --target out_of_memory random_ops models accuracy >"$build/tools.log" 2>&1 ||
   { tail -20 "$build/tools.log"; echo "FAIL the tests' tools do not build"; failed=$((failed + 1)); }
 tier package "$here/package.sh" -w -b "$build"
+tier backend "$here/backend.sh" -b "$build" -j "$jobs"
 minute=-l
 [ "$fuzz" = -f ] && minute= # a minute of threads on one module is for the long pass
 tier tsan "$here/tsan.sh" -b "$build" $minute

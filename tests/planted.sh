@@ -30,7 +30,8 @@ for f in "$src"/rewrite/{simplify,simplify_reduce,scalar}.c "$src"/passes/pass_*
   "$src"/codegen/x86/{allocate,build,cast,encode,memory,op,select,value}.c "$src"/codegen/c/*.c \
   "$src"/loop/{expand,fold,math,small}.c "$src"/notation/{cost,point,shapes}.c \
     "$src"/sym/{bound,div,facts,pick,prove,range,subst}.c \
-    "$src"/driver/{cache_*,lower_flow,lower_list,lower_loop,lower_variant}.c "$src"/codegen/image/{library,link}.c \
+    "$src"/driver/{cache_*,lower_flow,lower_gradient,lower_list,lower_loop,lower_variant}.c \
+    "$src"/codegen/image/{library,link}.c \
     "$src"/onnx/{expand,tensor,trees,upgrade,write}.c; do
   if grep -q 'EK_PLANTED("' "$f"; then ok; else bad "no fault is planted in ${f#"$src"/}"; fi
 done

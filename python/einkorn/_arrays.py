@@ -10,6 +10,7 @@ ML_DTYPES = {"bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e4m3fn": "float8_
              "f8e4m3fnuz": "float8_e4m3fnuz", "f8e5m2": "float8_e5m2", "f8e5m2fnuz": "float8_e5m2fnuz",
              "f8e8m0": "float8_e8m0fnu", "f4e2m1": "float4_e2m1fn", "u4": "uint4", "i4": "int4", "u2": "uint2",
              "i2": "int2"}
+NARROW = {"i4": "int8", "i2": "int8", "u4": "uint8", "u2": "uint8"}  # ml_dtypes leaves the byte's upper bits open
 
 
 def _ml_dtype(name):
@@ -64,6 +65,8 @@ def prepare(value, name, type_name, text, dims):
         if not (viewed is None and type_name not in NUMPY and array.dtype.name == ML_DTYPES.get(type_name)):
             _refuse(name, "type %s, shape" % dtype(type_name).name, dims,
                     "type %s; convert it by .astype(%r)" % (array.dtype.name, dtype(type_name).name))
+    if array.dtype != memory and type_name in NARROW:
+        array = array.astype(NARROW[type_name]).view(memory)
     array = numpy.require(array, requirements=["C", "A"])
     if not array.flags.c_contiguous or not array.dtype.isnative:
         array = numpy.ascontiguousarray(array, array.dtype.newbyteorder("="))

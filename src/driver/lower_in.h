@@ -133,6 +133,9 @@ void low_open_loop(low *L, node *n, uint32_t block); /* a Loop on lists whose tr
 /* lower_squeeze.c */
 bool low_squeeze(low *L, node *n, uint32_t block); /* false: which axes it drops is known, or not declared either */
 
+/* lower_gradient.c */
+void low_gradient(low *L, node *n, uint32_t block);
+
 /* lower_loop.c */
 /* FAILED: no result has a value; an error was reported, here or where what it reads is made. */
 typedef enum { LOOP_FAILED, LOOP_LOWERED /* it is the module's last one */, LOOP_UNROLLED } loop_end;

@@ -374,6 +374,12 @@ class Models(unittest.TestCase):
                 self.assertEqual(y.dtype, np.dtype(getattr(ml_dtypes, kind)))
                 np.testing.assert_array_equal(y.astype(np.float32), [0, 1, 2, 3])
                 np.testing.assert_array_equal(z, [0, 1, 2, 3])
+        for code, kind in (("i4", "int4"), ("i2", "int2"), ("u4", "uint4"), ("u2", "uint2")):
+            with self.subTest(kind):
+                x4 = (np.arange(4) - 2 * (code[0] == "i")).astype(getattr(ml_dtypes, kind))
+                wide = einkorn.compile(b"graph \"g\" ir 10 opset 25 {\n  input x: %s[4]\n  y = Cast(x) {to = 6}\n"
+                                       b"  output y\n}\n" % code.encode())
+                np.testing.assert_array_equal(wide(x4), x4.astype(np.int32))
         m = einkorn.compile(b"graph \"g\" ir 10 opset 21 {\n  input x: bf16[N]\n  y = Neg(x)\n  output y\n}\n")
         out = np.zeros(5, ml_dtypes.bfloat16)
         self.assertIs(m.run({"x": x}, out={"y": out})["y"], out)
