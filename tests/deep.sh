@@ -26,6 +26,7 @@ tier package "$here/package.sh" -w -b "$build"
 tier backend "$here/backend.sh" -b "$build" -j "$jobs"
 minute=-l
 [ "$fuzz" = -f ] && minute= # a minute of threads on one module is for the long pass
+[ "$fuzz" = -f ] || tier programs "$here/programs.sh" -b "$build" # downloads
 tier tsan "$here/tsan.sh" -b "$build" $minute
 tier memory "$build/out_of_memory" "$here"/models/{mlp_opset12,if_nested,lstm_forward}.onnx
 tier weights "$here/weights.sh" -l -b "$build"

@@ -53,30 +53,130 @@ def opened(source):
         return None
 
 
-def _element_type(data, span):
-    """elem_type of a ValueInfoProto with a tensor type, and its name."""
-    name, found = "", 0
+class Type:
+    """A TypeProto: kind is "tensor", "seq", "map", "optional" or "sparse_tensor"."""
+
+    def __init__(self, data, span):
+        self.kind, self.element, self.shape, self.inner, self.key = "", 0, None, None, 0
+        for number, value in fields(data, *span):
+            if number in (1, 8) and isinstance(value, tuple):
+                self.kind = "tensor" if number == 1 else "sparse_tensor"
+                for n, v in fields(data, *value):
+                    if n == 1:
+                        self.element = v
+                    elif n == 2 and isinstance(v, tuple):
+                        self.shape = [_dim(data, d) for k, d in fields(data, *v) if k == 1 and isinstance(d, tuple)]
+            elif number in (4, 9) and isinstance(value, tuple):
+                self.kind = "seq" if number == 4 else "optional"
+                self.inner = next((Type(data, v) for n, v in fields(data, *value) if n == 1), None)
+            elif number == 5 and isinstance(value, tuple):
+                self.kind = "map"
+                for n, v in fields(data, *value):
+                    if n == 1:
+                        self.key = v
+                    elif n == 2:
+                        self.inner = Type(data, v)
+
+
+def _dim(data, span):
+    """A size, its name, or None."""
+    found = None
     for number, value in fields(data, *span):
         if number == 1:
-            name = bytes(data[value[0]:value[1]]).decode("utf-8", "replace")
+            found = value - (1 << 64) if value >> 63 else value
         elif number == 2:
-            for n, v in fields(data, *value):
-                if n == 1:
-                    found = next((e for k, e in fields(data, *v) if k == 1), 0)
-    return name, found
+            found = text(data, value) or None
+    return None if isinstance(found, int) and found < 0 else found
+
+
+def text(data, span):
+    return bytes(data[span[0]:span[1]]).decode("utf-8", "replace")
+
+
+class Header:
+    """What a model's file says about it. Where it is no ONNX file, everything is empty.
+
+    inputs, outputs   {name: Type}, in order
+    initializers      names of the constants
+    zipmaps           {output of a ZipMap: its keys}, where they are asked for: each node is looked at
+    """
+
+    def __init__(self, source, zipmaps=False):
+        self.ir_version = self.model_version = 0
+        self.producer_name = self.producer_version = self.domain = self.doc_string = ""
+        self.graph_name = self.graph_doc_string = ""
+        self.inputs, self.outputs, self.zipmaps, self.metadata = {}, {}, {}, {}
+        self.initializers = set()
+        data = opened(source)
+        if data is None or bytes(data[:5]) == b"graph":
+            return
+        words = {2: "producer_name", 3: "producer_version", 4: "domain", 6: "doc_string"}
+        for number, value in fields(data):
+            if number in words and isinstance(value, tuple):
+                setattr(self, words[number], text(data, value))
+            elif number == 1 and isinstance(value, int):
+                self.ir_version = value
+            elif number == 5 and isinstance(value, int):
+                self.model_version = value
+            elif number == 14 and isinstance(value, tuple):
+                pair = {n: text(data, v) for n, v in fields(data, *value) if isinstance(v, tuple)}
+                self.metadata[pair.get(1, "")] = pair.get(2, "")
+            elif number == 7 and isinstance(value, tuple):
+                self._graph(data, value, zipmaps)
+
+    def _graph(self, data, span, zipmaps):
+        for number, value in fields(data, *span):
+            if not isinstance(value, tuple):
+                continue
+            if number == 1:
+                if zipmaps:
+                    self._node(data, value)
+            elif number == 2:
+                self.graph_name = text(data, value)
+            elif number == 10:
+                self.graph_doc_string = text(data, value)
+            elif number == 5:
+                self.initializers.add(_name(data, value, 8))
+            elif number in (11, 12):
+                kind = next((v for n, v in fields(data, *value) if n == 2 and isinstance(v, tuple)), (0, 0))
+                (self.inputs if number == 11 else self.outputs)[_name(data, value, 1)] = Type(data, kind)
+
+    def _node(self, data, span):
+        """Notes the keys of a ZipMap."""
+        if span[1] - span[0] < 65536 and b"ZipMap" not in bytes(data[span[0]:span[1]]):
+            return
+        output, op, keys = "", "", []
+        for number, value in fields(data, *span):
+            if number == 2:
+                output = text(data, value)
+            elif number == 4:
+                op = text(data, value)
+            elif number == 5:
+                keys = keys or _keys(data, value)
+        if op == "ZipMap":
+            self.zipmaps[output] = keys
+
+
+def _name(data, span, field):
+    return next((text(data, v) for n, v in fields(data, *span) if n == field and isinstance(v, tuple)), "")
+
+
+def _keys(data, span):
+    """The integers (field 8, packed or not) or strings (9) of an AttributeProto."""
+    keys = []
+    for number, value in fields(data, *span):
+        if number == 9:
+            keys.append(text(data, value))
+        elif number == 8 and isinstance(value, int):
+            keys.append(value)
+        elif number == 8:
+            at = value[0]
+            while at < value[1]:
+                one, at = _varint(data, at, value[1])
+                keys.append(one)
+    return [k - (1 << 64) if isinstance(k, int) and k >> 63 else k for k in keys]
 
 
 def text_outputs(source):
     """Names of the outputs that are strings."""
-    data = opened(source)
-    names = []
-    if data is None or bytes(data[:5]) == b"graph":
-        return names
-    for number, value in fields(data):
-        if number == 7 and isinstance(value, tuple):
-            for n, v in fields(data, *value):
-                if n == 12 and isinstance(v, tuple):
-                    name, kind = _element_type(data, v)
-                    if kind == STRING:
-                        names.append(name)
-    return names
+    return [name for name, kind in Header(source).outputs.items() if kind.kind == "tensor" and kind.element == STRING]

@@ -203,7 +203,7 @@ class Module(_core.Module):
         """Runs the model on `inputs` (a dict by name) with a clock around each kernel: a list of dicts."""
         with _made(self._model, dict(self._options, profile=1, cache=None)) as timed:
             timed.run(inputs)
-            return timed._profile(inputs)
+            return timed._profile(inputs)[1]
 
     def explain(self, *, seconds=1.0):
         """Where the time of a run goes, kernel by kernel, as text (einkorn explain). Open sizes are the least."""

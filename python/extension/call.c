@@ -385,11 +385,11 @@ PyObject *module_run(PyObject *self, PyObject *args, PyObject *kwargs) {
   arguments_end(&a);
   return all;
 }
-/* _profile(inputs) -> a dict for each kernel; of a module that was compiled with profile=1 */
+/* _profile(inputs) -> (outputs by name, a dict for each kernel); of a module that was compiled with profile=1 */
 PyObject *module_profile(PyObject *self, PyObject *inputs) {
   module_object *m = (module_object *)self;
   arguments a;
-  PyObject *list = NULL;
+  PyObject *list = NULL, *both = NULL;
   if (!PyDict_Check(inputs)) return PyErr_SetString(PyExc_TypeError, "inputs: a dict by name is expected"), NULL;
   if (!arguments_begin(m, &a)) return NULL;
   context *x = by_name("input", inputs, m->in, m->nin, a.in) && all_given(m, a.in) ? context_take(m) : NULL;
@@ -407,9 +407,10 @@ PyObject *module_profile(PyObject *self, PyObject *inputs) {
       Py_XDECREF(row);
     }
   }
+  if (list) both = Py_BuildValue("(NN)", results_dict(m, x), list); /* takes both; NULL where one is */
   if (x) context_give(m, x);
   arguments_end(&a);
-  return list;
+  return both;
 }
 
 /* ---- Bound: arrays that stay bound -------------------------------------------------------------- */

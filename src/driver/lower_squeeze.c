@@ -1,21 +1,33 @@
 /* Which axes does a Squeeze drop that names none? Those of size 1: where sizes are open even the rank of the result
  * hangs on them. What the model declares decides: the rank of the result, or of what is computed from it by
- * operators whose definition gives the result the shape of that input. The axes to drop are checked to have size 1
- * when the model runs, the others not to have it. Where the rank leaves a choice the declared sizes make it. */
+ * operators whose definition gives the result the shape of that input, or which broadcast it with scalars. The axes to
+ * drop are checked to have size 1 when the model runs, the others not to have it. Where the rank leaves a choice the
+ * declared sizes make it. Where nothing is declared, open axes stay, and are checked not to have size 1. */
 #include "driver/lower_in.h"
 #include <string.h>
 
 enum { FAR = 64 }; /* nodes between the Squeeze and what is declared */
 
+static bool is_scalar(low *L, const value *v) {
+  const arg *known = low_value(L, v);
+  return known ? known->rank == 0 : v->ranked && v->rank == 0;
+}
+/* Has output k of n the shape of its input j? */
+static bool keeps_shape(low *L, const node *n, uint32_t j, uint32_t k) {
+  const opdef *d = notation_find(L->lib, n->domain, n->op);
+  if (!d || opdef_keeps_shape(d, j, k)) return d != NULL;
+  for (uint32_t i = 0; i < n->in.n; i++)
+    if (i != j && (!n->in.v[i] || !is_scalar(L, n->in.v[i]))) return false;
+  return n->in.n > 1 && opdef_broadcasts(d, j, k);
+}
 /* v, or the first declared value behind it that has its shape; NULL: none */
 static const value *declared_like(low *L, const graph *g, const value *v, int far) {
   if (v->declared && v->ranked) return v;
   for (uint32_t i = 0; far && i < g->nodes.n; i++) {
     const node *n = g->nodes.v[i];
-    const opdef *d = notation_find(L->lib, n->domain, n->op);
-    for (uint32_t j = 0; d && j < n->in.n; j++)
+    for (uint32_t j = 0; j < n->in.n; j++)
       for (uint32_t k = 0; n->in.v[j] == v && k < n->out.n; k++) {
-        if (!n->out.v[k] || !opdef_keeps_shape(d, j, k)) continue;
+        if (!n->out.v[k] || !keeps_shape(L, n, j, k)) continue;
         const value *found = declared_like(L, g, n->out.v[k], far - 1);
         if (found) return found;
       }
@@ -61,6 +73,13 @@ static bool axes_to_drop(low *L, const arg *x, uint32_t ones, uint32_t open, con
   }
   return best >= 0 && !ties && !EK_PLANTED("lower-squeeze");
 }
+/* Axis d stays, so its size is not 1 when the model runs. */
+static void assume_kept(low *L, const node *n, uint32_t block, uint32_t d, sz size, const char *why) {
+  const sz one = sym_int(L->c, 1), off = sym_addi(L->c, size, -1);
+  notation_assume(L->m, block, sym_sel(L->c, sym_min(L->c, off, sym_neg(L->c, off)), one, sym_int(L->c, 0)), false,
+                  n->name,
+                  arena_fmt(L->m->a, "Squeeze keeps axis %u%s: %s must not be 1", d, why, sym_str(L->c, size)));
+}
 bool low_squeeze(low *L, node *n, uint32_t block) {
   arg *known = n->in.n == 1 && n->in.v[0] && n->out.n ? low_value(L, n->in.v[0]) : NULL;
   uint32_t ones = 0, open = 0, drop = 0;
@@ -76,17 +95,21 @@ bool low_squeeze(low *L, node *n, uint32_t block) {
   }
   const graph *g = open ? graph_of(L->branch.v[0], n) : NULL;
   const value *want = g ? declared_like(L, g, n->out.v[0], FAR) : NULL;
-  if (!want || !axes_to_drop(L, &x, ones, open, want, &drop)) return false;
+  if (!want || !axes_to_drop(L, &x, ones, open, want, &drop)) {
+    for (uint32_t d = 0; d < x.rank; d++)
+      if (open >> d & 1)
+        assume_kept(L, n, block, d, sym_canon(L->c, x.shape[d]),
+                    ", as the code is compiled for any size (fix it with --dim to have the axis dropped)");
+    return false;
+  }
   int64_t axes[MAX_RANK];
   uint32_t count = 0;
   for (uint32_t d = 0; d < x.rank; d++) {
-    const sz size = sym_canon(L->c, x.shape[d]), off = sym_addi(L->c, size, -1);
-    if (drop >> d & 1) axes[count++] = d;
-    if (drop >> d & 1 || !(open >> d & 1)) continue;
-    notation_assume(L->m, block, sym_sel(L->c, sym_min(L->c, off, sym_neg(L->c, off)), one, sym_int(L->c, 0)), false,
-                    n->name,
-                    arena_fmt(L->m->a, "Squeeze keeps axis %u, as the model's declared rank %u says: %s must not be 1",
-                              d, want->rank, sym_str(L->c, size)));
+    if (drop >> d & 1)
+      axes[count++] = d;
+    else if (open >> d & 1)
+      assume_kept(L, n, block, d, sym_canon(L->c, x.shape[d]),
+                  arena_fmt(L->a, ", as the model's declared rank %u says", want->rank));
   }
   arg in[2] = {x, low_ints(L, ET_I64, axes, count, true, arena_fmt(L->a, "%s.axes", n->name))}, out;
   if (low_call(L, block, n->name, "Squeeze", in, 2, NULL, 0, &out, 1)) low_set(L, n->out.v[0], out);

@@ -263,6 +263,15 @@ bool opdef_keeps_shape(const opdef *d, uint32_t input, uint32_t output) {
   }
   return true;
 }
+bool opdef_broadcasts(const opdef *d, uint32_t input, uint32_t output) {
+  if (input >= d->nin || output >= d->nout) return false;
+  const etypex *a = &d->in[input].type, *b = &d->out[output].type;
+  if (d->in[input].variadic || d->out[output].variadic || !a->ranked || !b->ranked || a->n != 1 || b->n != 1)
+    return false;
+  const elem *p = &a->dims[0], *q = &b->dims[0];
+  return !p->at && p->splat && p->e->kind == A_NAME && q->splat && q->e->kind == A_CALL &&
+         !strcmp(q->e->name, "broadcast");
+}
 const char *opdef_doc(const opdef *d) { return d->doc; }
 
 bool notation_stated_gradient(const oplib *lib, const opdef *d, const char *input) {

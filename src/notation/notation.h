@@ -48,6 +48,8 @@ const char *opdef_input(const opdef *d, uint32_t i);
 void opdef_types(const opdef *d, sbuf *b); /* `T: float; X: T, I: i64 -> Y: T`: element types only */
 /* do the types say that this output has the shape of this input? */
 bool opdef_keeps_shape(const opdef *d, uint32_t input, uint32_t output);
+/* do the types say that this output has the shape that this input is broadcast to, with others? */
+bool opdef_broadcasts(const opdef *d, uint32_t input, uint32_t output);
 const char *opdef_doc(const opdef *d);     /* "" if none */
 void opdef_print(const opdef *d, sbuf *b); /* canonical source text; parses back to the same definition */
 void opdef_signature(const opdef *d, sbuf *b);

@@ -2,6 +2,7 @@
  * names of dimensions become symbols. */
 #include "onnx/import.h"
 #include <inttypes.h>
+#include <ctype.h>
 #include <string.h>
 
 enum { MAX_SIZE_SHOWN = 120 };
@@ -79,19 +80,28 @@ static sz symbol(importer *im, bytes param) {
   return s;
 }
 
+/* Does dim_param name a size? For one that they do not know, exporters write "?" or "None": two of these need not be
+ * equal. */
+static bool names_size(bytes param) {
+  if (param.n == 4 && !memcmp(param.p, "None", 4)) return false;
+  for (size_t i = 0; i < param.n; i++)
+    if (isalnum(param.p[i]) || param.p[i] >= 0x80) return true;
+  return false;
+}
 static sz dim_of(importer *im, value *v, const pb_dim *d, uint32_t axis, type_role role) {
   if (d->value.set && d->value.v >= 0) return sym_int(im->c, d->value.v);
   if (role == TYPE_INPUT) {
     if (d->value.set && d->value.v < -1)
       diag_error(im->c, E_MODEL, v->source, "input '%s' has the negative dimension %" PRId64 " at axis %u", v->source,
                  d->value.v, axis);
-    if (d->param.n) return symbol(im, d->param);
+    if (names_size(d->param)) return symbol(im, d->param);
     const char *name = arena_fmt(im->scratch, "%s.%u", v->source, axis);
     return sym_symbol(im->c, identifier(im, name, strlen(name)), 0, MAX_DIM);
   }
   /* elsewhere only the inputs' symbols mean something: other names are whatever the exporter thought of */
   uint64_t have;
-  return role == TYPE_OTHER && d->param.n && map_get(im->symbols, d->param.p, d->param.n, &have) ? (sz)have : 0;
+  return role == TYPE_OTHER && names_size(d->param) && map_get(im->symbols, d->param.p, d->param.n, &have) ? (sz)have
+                                                                                                           : 0;
 }
 
 bool other_kind(const pb_type *t) { return t && !t->tensor && (t->sequence || t->optional || t->map || t->sparse); }

@@ -187,6 +187,17 @@ static void plain(void **state) {
   assert_ptr_equal(r->nodes.v[1]->in.v[0]->def, r->nodes.v[0]);
   assert_int_equal(r->opset, 17);
 }
+/* Names of sizes that say that nothing is known: no two are equal. */
+static void unknown_sizes(void **state) {
+  ctx *c = *state;
+  sbuf g = graph_of(ctx_arena(c), "x:1:None,*,*,None", "s");
+  add(&g, "Relu r: x -> s");
+  graph *r = load_graph(c, &g, 17);
+  assert_non_null(r);
+  const value *x = r->inputs.v[0];
+  static const char *const names[] = {"x.0", "x.1", "x.2", "x.3"};
+  for (int i = 0; i < 4; i++) assert_string_equal(sym_str(c, x->dims[i]), names[i]);
+}
 
 static void regions_and_names(void **state) {
   ctx *c = *state;
@@ -615,9 +626,9 @@ static void versions(void **state) {
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
   const struct CMUnitTest tests[] = {
-      T(plain),           T(regions_and_names), T(old_forms),    T(functions),        T(encodings),
-      T(from_repository), T(refuse_structure),  T(expansions),   T(groups),           T(written),
-      T(lists),           T(refuse_tensors),    T(refuse_bytes), T(refuse_recursion), T(versions),
+      T(plain),           T(unknown_sizes),    T(regions_and_names), T(old_forms), T(functions), T(encodings),
+      T(from_repository), T(refuse_structure), T(expansions),        T(groups),    T(written),   T(lists),
+      T(refuse_tensors),  T(refuse_bytes),     T(refuse_recursion),  T(versions),
   };
   return cmocka_run_group_tests_name("onnx", tests, NULL, NULL);
 }

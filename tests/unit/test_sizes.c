@@ -91,12 +91,13 @@ static void squeezed(const char *in, const char *sizes, const char *more, const 
   ctx *c = ctx_new();
   const char *volatile got = NULL;
   CTX_TRY(c) {
-    graph *g = graph_parse(c,
-                           arena_fmt(ctx_arena(c),
-                                     "graph \"g\" ir 10 opset 20 {\ninput x: %s\ny = Squeeze(x) \"s\"\nz%s = %s "
-                                     "\"m\"\noutput z\n}\n",
-                                     in, z, more),
-                           "test");
+    graph *g = graph_parse(
+        c,
+        arena_fmt(ctx_arena(c),
+                  "graph \"g\" ir 10 opset 20 {\ninput x: %s\nconst k: f32[] = [2]\ny = Squeeze(x) \"s\"\nz%s = %s "
+                  "\"m\"\noutput z\n}\n",
+                  in, z, more),
+        "test");
     oplib *l = notation_lib(c);
     assert_true(g && notation_add_builtin(l));
     g->outputs.v[0]->declared = z[0] != 0;
@@ -122,6 +123,8 @@ static void test_squeeze(void **state) {
   squeezed("f32[a, b]", "", "Relu(y)", ": f32[b]", "-min(-b + 1, b - 1) - 1 >= 0, a - 1 == 0 -> [b]");
   squeezed("f32[1, a, 5]", "", "Neg(y)", ": f32[5]", "a - 1 == 0 -> [5]");
   squeezed("f32[1, 4, 5]", "", "Neg(y)", ": f32[4, 5]", " -> [4, 5]");
+  squeezed("f32[a, 3, b]", "", "Mul(k, y)", ": f32[3]", "a - 1 == 0, b - 1 == 0 -> [3]");
+  squeezed("f32[a, 3]", "", "Neg(y)", "", "-min(a - 1, -a + 1) - 1 >= 0 -> [a, 3]");
 }
 
 int main(void) {
