@@ -228,7 +228,7 @@ bool low_nodes(low *L, graph *g, uint32_t block) {
     else if (std && !strcmp(n->op, "Squeeze") && low_squeeze(L, n, block))
       continue;
     else if (!strcmp(n->domain, "ai.onnx.preview.training") && !strcmp(n->op, "Gradient"))
-      low_gradient(L, n, block);
+      low_gradient(L, g, n, block);
     else
       plain_node(L, g, n, block);
   }

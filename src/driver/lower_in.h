@@ -134,7 +134,7 @@ void low_open_loop(low *L, node *n, uint32_t block); /* a Loop on lists whose tr
 bool low_squeeze(low *L, node *n, uint32_t block); /* false: which axes it drops is known, or not declared either */
 
 /* lower_gradient.c */
-void low_gradient(low *L, node *n, uint32_t block);
+void low_gradient(low *L, const graph *g, node *n, uint32_t block);
 
 /* lower_loop.c */
 /* FAILED: no result has a value; an error was reported, here or where what it reads is made. */

@@ -1,12 +1,11 @@
 /* Which nodes stand for several, and for which?
  *
- * Six kinds, one table. An operator on any number of groups of tensors (an optimiser that updates many
+ * Five kinds, one table. An operator on any number of groups of tensors (an optimiser that updates many
  * parameters at once) becomes a node per group. An operator with regions that are formulas, not control
  * flow (attention with its own score function) becomes nodes with the regions between them, so that the
  * definitions of the parts and the model's own formula are fused like any others. A recurrence over a
  * batch becomes a recurrence of recurrences. Trees written as columns of attributes become tables for a walk
- * (trees.c). A quantised operator that is another one between conversions becomes these. What an attribute
- * names becomes an input. The last node is always the
+ * (trees.c). A quantised operator that is another one between conversions becomes these. The last node is always the
  * given one, changed.
  */
 #include "onnx/expand.h"
@@ -195,36 +194,6 @@ static void zip_map(graph *g, node *n) {
   n->attrs.n = 0;
 }
 
-/* ---- what is named by an attribute becomes an input -------------------------------------------- */
-static value *named(graph *g, const char *name) {
-  for (graph *at = g; at; at = at->parent)
-    for (uint32_t i = at->values.n; i-- > 0;)
-      if (!strcmp(at->values.v[i]->source, name)) return at->values.v[i];
-  return NULL;
-}
-/* Gradient is told names: of the values to differentiate by (xs), of others that stay as they are (zs), and of the one
- * to differentiate (y). Its inputs are values for xs and zs: those of these names. y becomes the last input. */
-static void gradient(graph *g, node *n) {
-  const attr *names[] = {node_attr(n, "xs"), node_attr(n, "zs")}, *y = node_attr(n, "y");
-  value *of = y && y->kind == AK_STRING ? named(g, y->s) : NULL;
-  if (!of || (!of->def && !of->data)) {
-    diag_error(g->c, E_MODEL, n->name, "Gradient: y names '%s', and no node before this one computes that",
-               y && y->kind == AK_STRING ? y->s : "");
-    return;
-  }
-  uint32_t at = 0;
-  for (uint32_t k = 0; k < 2; k++)
-    for (uint32_t i = 0; names[k] && names[k]->kind == AK_STRINGS && i < names[k]->n; i++, at++) {
-      const value *in = input(n, at);
-      if (in && in == named(g, names[k]->strings[i])) continue;
-      diag_error(g->c, E_UNSUPPORTED, n->name,
-                 "Gradient: input %u is '%s'; only the value that %s names, '%s', is supported there", at,
-                 in ? in->source : "", k ? "zs" : "xs", names[k]->strings[i]);
-      return;
-    }
-  expand_give(g, n, of);
-}
-
 /* A model that is read to be saved again keeps operators of all versions (INT64_MAX), but not these. */
 #define SAVED_TOO (INT64_MAX - 1)
 static const struct {
@@ -237,7 +206,6 @@ static const struct {
     {"ai.onnx.preview.training", "Adagrad", INT64_MAX, gradient_step, NULL},
     {"ai.onnx.preview.training", "Momentum", INT64_MAX, gradient_step, NULL},
     {"ai.onnx.preview.training", "Adam", INT64_MAX, adam_step, NULL},
-    {"ai.onnx.preview.training", "Gradient", INT64_MAX, gradient, NULL},
     {"ai.onnx.preview", "FlexAttention", INT64_MAX, flex_attention, "AttentionScores, Softmax, AttentionValues"},
     {"", "Scan", 9, batched_scan, NULL},
     {"ai.onnx.ml", "TreeEnsemble", INT64_MAX, trees_ensemble, "TreeScores"},

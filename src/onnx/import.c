@@ -173,6 +173,28 @@ static void inline_call(importer *im, const scope *s, const pb_node *p, const pb
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
+/* Gradient is told names: of the values to differentiate by (xs), of others that stay as they are (zs), and of the one
+ * to differentiate (y). Its inputs are values for xs and zs: those of these names. y becomes the last input. */
+static void read_gradient(importer *im, const scope *s, node *n) {
+  const attr *names[] = {node_attr(n, "xs"), node_attr(n, "zs")}, *y = node_attr(n, "y");
+  const char *of = y && y->kind == AK_STRING ? y->s : "";
+  value *v = NULL;
+  uint32_t at = 0;
+  for (uint32_t k = 0; k < 2; k++)
+    for (uint32_t i = 0; names[k] && names[k]->kind == AK_STRINGS && i < names[k]->n; i++, at++) {
+      const char *name = names[k]->strings[i];
+      const value *in = at < n->in.n ? n->in.v[at] : NULL;
+      if (in && find_value(im, s, (bytes){(const uint8_t *)name, strlen(name)}, &v) && v == in) continue;
+      diag_error(im->c, E_UNSUPPORTED, n->name,
+                 "Gradient: input %u is '%s'; only the value that %s names, '%s', is supported there", at,
+                 in ? in->source : "", k ? "zs" : "xs", name);
+      return;
+    }
+  if (!find_value(im, s, (bytes){(const uint8_t *)of, strlen(of)}, &v) || !v || (!v->def && !v->data))
+    diag_error(im->c, E_MODEL, n->name, "Gradient: y names '%s', and no node before this one computes that", of);
+  else
+    vec_push(im->a, n->in, v);
+}
 static void build_node(importer *im, const scope *s, const pb_node *p) {
   const pb_function *f = find_function(im, p);
   if (im->nodes++ >= MAX_NODES)
@@ -220,6 +242,7 @@ static void build_node(importer *im, const scope *s, const pb_node *p) {
   import_attrs(im, s, p, n);
   if (!domain[0]) upgrade_node(s->g, n, version);
   expand_node(s->g, n, version, im->standard);
+  if (!im->standard && !strcmp(domain, "ai.onnx.preview.training") && !strcmp(op, "Gradient")) read_gradient(im, s, n);
 }
 
 static void build_nodes(importer *im, const scope *s, const pb_nodes *nodes) {

@@ -5,7 +5,7 @@ import io
 import unittest
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import einkorn
 from einkorn import backend
@@ -159,6 +159,35 @@ class Backend(unittest.TestCase):
         da, db = backend.run_model(model(["a", "b", "w"], xs=["a", "b"], zs=["w"], y="y"), [a, b, w])
         np.testing.assert_allclose(da, dp @ b.T, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(db, a.T @ dp, rtol=1e-4, atol=1e-5)
+        # of a gradient; by a constant; by itself; by what it does not depend on
+        named = {"domain": "ai.onnx.preview.training"}
+        more = onnx_model({"x": f32("N", 4), "z": f32(2)}, {n: f32(None) for n in ("dx", "dk", "ddx", "one", "zero")},
+                          [("Mul", ["x", "x"], ["q"]), ("Mul", ["q", "k"], ["y"]),
+                           ("Gradient", ["x", "k"], ["dx", "dk"], {"xs": ["x", "k"], "y": "y", **named}),
+                           ("Gradient", ["x"], ["ddx"], {"xs": ["x"], "y": "dx", **named}),
+                           ("Gradient", ["q"], ["one"], {"xs": ["q"], "y": "q", **named}),
+                           ("Gradient", ["z"], ["zero"], {"xs": ["z"], "y": "y", **named})],
+                          ai_onnx_preview_training=1)
+        for output in more.graph.output:
+            output.type.tensor_type.ClearField("shape")
+        k = np.array([1, 2, 3, 4], np.float32)
+        more.graph.initializer.append(numpy_helper.from_array(k, "k"))
+        module = einkorn.compile(more)
+        found = module.run({"x": a, "z": np.ones(2, np.float32)})
+        for name, value in (("dx", 2 * a * k), ("dk", (a * a).sum(0)), ("ddx", np.tile(2 * k, (3, 1))),
+                            ("one", np.ones((3, 4))), ("zero", np.zeros(2))):
+            np.testing.assert_allclose(found[name], value, rtol=1e-5, err_msg=name)
+        # in a function whose names are those of other values of the model; y is no output
+        call = model(["a", "b", "w"], xs=["a", "b"], zs=["w"], y="y")
+        call.functions.append(helper.make_function("mine", "Slope", ["b", "a", "w"], ["db", "da"], call.graph.node,
+                                                   call.opset_import))
+        del call.graph.node[:]
+        call.graph.node.extend([helper.make_node("Neg", ["a"], ["y"]), helper.make_node("Neg", ["y"], ["e"]),
+                                helper.make_node("Slope", ["b", "e", "w"], ["db", "da"], domain="mine")])
+        call.opset_import.append(helper.make_opsetid("mine", 1))
+        found = backend.run_model(call, [a, b, w])
+        np.testing.assert_allclose(found.da, da, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(found.db, db, rtol=1e-5, atol=1e-5)
         for wrong, words in ((model(["a", "b"], xs=["a", "b"], y="q"), "'q'"),
                              (model(["a", "p"], xs=["a", "b"], y="y"), "'p'"),
                              (model(["a"], xs=["a"], y="y"), "2 outputs")):
