@@ -48,7 +48,7 @@ def without(model, node):
     pixels = helper.make_tensor_value_info(node.output[0], TensorProto.UINT8, [None, None, None])
     after.graph.input.append(pixels)
     source = node.input[0]
-    if any(v.name == source for v in model.graph.input):
+    if any(v.name == source for v in model.graph.input) and all(t.name != source for t in model.graph.initializer):
         return None, after
     before = type(model)()
     before.CopyFrom(model)

@@ -10,6 +10,7 @@ import numpy
 
 from ._arrays import texts
 from ._errors import ShapeError
+from ._header import STRING
 
 
 LISTS = ("sequence", "optional", "optional sequence")  # kinds whose number of tensors is fixed by compiling
@@ -26,6 +27,17 @@ class Port(NamedTuple):
     kind: str = "tensor"
     text: bool = False
     keys: tuple = ()
+
+
+def port(name, kind, keys=()):
+    """A Port from its type, a _header.Type. keys: those of a ZipMap that gives it."""
+    inner = kind.inner.kind if kind.inner else ""
+    tensor = kind
+    while tensor.inner and tensor.kind in ("seq", "optional"):
+        tensor = tensor.inner
+    kinds = {"seq": "maps" if inner == "map" else "sequence", "map": "map",
+             "optional": "optional sequence" if inner == "seq" else "optional"}
+    return Port(name, "maps" if keys else kinds.get(kind.kind, "tensor"), tensor.element == STRING, tuple(keys))
 
 
 def _refuse(port, expected, value):

@@ -14,6 +14,7 @@ from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupl
 
 from . import _images, _values
 from ._errors import ModelError, ShapeError, UnsupportedError, UsageError
+from ._header import Type
 from ._module import compile
 
 # Axes, sizes and conditions that are inputs: where a model cannot be compiled, or run, with them open, they become
@@ -24,28 +25,12 @@ _SMALL = 64  # most elements of an input that becomes a constant
 _KEPT = 16   # most variants of a model that are kept compiled
 
 
-def _kind(kind):
-    """(kind as in _values.Port, element type) of a TypeProto."""
-    which = kind.WhichOneof("value")
-    if which == "sequence_type":
-        inner, element = _kind(kind.sequence_type.elem_type)
-        return "maps" if inner == "map" else "sequence", element
-    if which == "optional_type":
-        inner, element = _kind(kind.optional_type.elem_type)
-        return "optional sequence" if inner == "sequence" else "optional", element
-    if which == "map_type":
-        return "map", 0
-    return "tensor", kind.tensor_type.elem_type
-
-
 def _port(model, info):
-    kind, element = _kind(info.type)
-    keys = ()
-    if kind == "maps":
-        zipped = [n for n in model.graph.node if n.op_type == "ZipMap" and info.name in n.output]
-        keys = tuple(k.decode("utf-8") if isinstance(k, bytes) else k
-                     for n in zipped for a in n.attribute for k in helper.get_attribute_value(a))
-    return _values.Port(info.name, kind, element == onnx.TensorProto.STRING, keys)
+    data = info.type.SerializeToString()
+    zipped = [n for n in model.graph.node if n.op_type == "ZipMap" and info.name in n.output]
+    keys = [k.decode("utf-8") if isinstance(k, bytes) else k
+            for n in zipped for a in n.attribute for k in helper.get_attribute_value(a)]
+    return _values.port(info.name, Type(data, (0, len(data))), keys)
 
 
 def _tensor_type(kind):
@@ -261,6 +246,8 @@ class EinkornBackend(Backend):
 
 def _type_of(value):
     """The TypeProto of an input's value."""
+    if value is None or isinstance(value, (list, tuple)) and not value:
+        raise UsageError("run_node: the type of %r is not known; make a model that declares it" % (value,))
     if isinstance(value, (list, tuple)):
         return helper.make_sequence_type_proto(_type_of(value[0]))
     array = numpy.asarray(value)

@@ -76,7 +76,13 @@ bool low_pack(low *L, const node *n, uint32_t block, known *l) {
   const int64_t minus = -1, zero = 0;
   for (uint32_t i = 0; i < l->n; i++) {
     const arg *x = &l->items[i];
-    if (!fits(L, n, &all, x) || x->type == ET_STR) return false;
+    if (!fits(L, n, &all, x)) return false;
+    if (x->type == ET_STR) {
+      diag_error(L->c, E_UNSUPPORTED, n->name,
+                 "%s: a sequence of strings needs a length and positions that are known when the model is compiled",
+                 n->op);
+      return false;
+    }
     join_dims(L, dims, x->shape, all.rank);
     arg in[2] = {*x, low_ints(L, ET_I64, &minus, 1, true, arena_fmt(L->a, "%s.flat", n->name))};
     if (!low_call(L, block, n->name, "Reshape", in, 2, NULL, 0, &flat[i], 1)) return false;

@@ -257,10 +257,15 @@ def main():
             with open(options.page, "w") as f:
                 f.write(text)
         with open(options.page) as f:
-            same = f.read() == text
-        passed, failed = passed + same, failed + (not same)
-        if not same:
+            there = f.read()
+        if "(onnx %s)" % onnx.__version__ not in there:
+            print("%s is of another version of onnx: it was not compared" % options.page)
+            skipped += 1
+        elif there == text:
+            passed += 1
+        else:
             print("FAIL %s is not what tests/backend.sh -u writes" % options.page)
+            failed += 1
     print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
     sys.exit(failed > 0)
 

@@ -8,7 +8,7 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 import einkorn
-from einkorn import backend
+from einkorn import backend, onnxruntime
 
 
 def onnx_model(inputs, outputs, nodes, opset=21, **domains):
@@ -51,6 +51,8 @@ class Backend(unittest.TestCase):
         self.assertEqual([r.shape for r in rows], [()] * 6)
         y, = backend.run_node(helper.make_node("ConcatFromSequence", ["rows"], ["y"], axis=0, new_axis=1), [rows])
         np.testing.assert_array_equal(y, x)
+        with self.assertRaises(einkorn.UsageError):
+            backend.run_node(helper.make_node("SequenceLength", ["s"], ["n"]), [[]])
 
     def test_devices(self):
         self.assertTrue(backend.supports_device("CPU"))
@@ -97,6 +99,12 @@ class Backend(unittest.TestCase):
         self.assertEqual([x.tolist() for x in rep.run([words[:1], np.array(0)])[1]], [words[0].tolist()] * 2)
         with self.assertRaisesRegex(einkorn.ShapeError, "a list of arrays"):
             rep.run([3, np.array(0)])
+        with self.assertRaisesRegex(einkorn.UnsupportedError, "a sequence of strings needs a length and positions"):
+            einkorn.compile(model, dims={"s": 2})
+        model = onnx_model({"s": words_of, "t": text(None)}, {"s2": words_of}, [("SequenceInsert", ["s", "t"], ["s2"])])
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        s2, = session.run(None, {"s": words, "t": words[0]})
+        self.assertEqual([x.tolist() for x in s2], [x.tolist() for x in words + words[:1]])
 
     def test_optionals(self):
         x = np.arange(3, dtype=np.float32)
@@ -141,6 +149,9 @@ class Backend(unittest.TestCase):
         PIL.Image.fromarray(pixels).save(file, "png")
         data = np.frombuffer(file.getvalue(), np.uint8)
         np.testing.assert_array_equal(rep.run([data[:20], data[20:]])[0], pixels[:, :, ::-1])
+        model.graph.initializer.extend(numpy_helper.from_array(x, n) for n, x in (("head", data[:9]),
+                                                                                  ("tail", data[9:])))
+        np.testing.assert_array_equal(backend.run_model(model, [])[0], pixels[:, :, ::-1])
         with self.assertRaisesRegex(einkorn.ModelError, "ImageDecoder"):
             rep.run([data[:20], data[:20]])
 

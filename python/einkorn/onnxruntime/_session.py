@@ -10,6 +10,7 @@ import numpy
 
 import einkorn
 
+from .. import _values
 from .._header import Header
 from ._errors import Fail, InvalidArgument, InvalidProtobuf, NotImplemented, error, translate, unavailable
 from ._options import SessionOptions
@@ -83,6 +84,7 @@ class InferenceSession:
         self._outputs = [self._node_arg(n, t, "outputs") for n, t in self._header.outputs.items()]
         self._input_names = {a.name: a for a in self._inputs}
         self._output_names = [a.name for a in self._outputs]
+        self._ports = {n: _values.port(n, t, self._header.zipmaps.get(n, ())) for n, t in self._header.outputs.items()}
 
     # ---- made ----
     def _read_header(self):
@@ -267,21 +269,7 @@ class InferenceSession:
 
     def _results(self, results, names):
         """What was computed, by the model's outputs: sequences as lists, maps as dicts."""
-        return [self._result(results, n) for n in names]
-
-    def _result(self, results, name):
-        kind = self._header.outputs[name]
-        if name in self._header.zipmaps:
-            keys = self._header.zipmaps[name]
-            return [dict(zip(keys, row)) for row in results[name].tolist()]
-        if name in results:
-            return results[name]
-        items = []
-        while "%s.%d" % (name, len(items)) in results:
-            items.append(results["%s.%d" % (name, len(items))])
-        if kind.kind == "optional" and not (kind.inner and kind.inner.kind == "seq"):
-            return items[0] if items else None
-        return items
+        return [_values.value(self._ports[n], results) for n in names]
 
     # ---- run ----
     def run(self, output_names, input_feed, run_options=None):
