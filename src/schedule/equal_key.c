@@ -179,7 +179,7 @@ static int ascending(const void *x, const void *y) {
   return (a > b) - (a < b);
 }
 static void order_of_atoms(writer *w) {
-  qsort(w->atoms.v, w->atoms.n, sizeof *w->atoms.v, ascending);
+  if (w->atoms.n) qsort(w->atoms.v, w->atoms.n, sizeof *w->atoms.v, ascending);
   for (uint32_t i = 0; i < w->atoms.n; i++) word(w, number_of(w, EQUAL_ATOM, w->atoms.v[i]));
 }
 bool equal_key_of(splan *p, const kernel_ref *k, arena *a, equal_key *out) {
