@@ -64,7 +64,7 @@ if ! made; then
     for n in 5 9 12; do b=${f##*/}; "$build/seeds" opset $n "$keep/onnx/${b%.onnx}.$n" <"$f"; done
   done
   find "$keep/onnx" "$here/fuzz/seeds" -name '*.onnx*' -size -6k -exec cp {} "$keep/import" \;
-  cp "$here"/fuzz/seeds/{trees*,training_good,flex*,zip_map,scan_batched,functions}.onnx "$keep/onnx"
+  cp "$here"/fuzz/seeds/{trees*,training_good,flex*,gradient,zip_map,scan_batched,functions}.onnx "$keep/onnx"
   find "$m" -name '*.npz' -size -6k -exec cp {} "$keep/arrays" \;
   for f in mlp_opset12 einsum quantize_pair scan_axes; do "$build/seeds" tensors "$keep/arrays/$f.pb" <"$m/$f.onnx"
     done

@@ -54,10 +54,12 @@ def opened(source):
 
 
 class Type:
-    """A TypeProto: kind is "tensor", "seq", "map", "optional" or "sparse_tensor"."""
+    """A TypeProto: kind is "tensor", "seq", "map", "optional" or "sparse_tensor", "" where it is malformed."""
 
-    def __init__(self, data, span):
+    def __init__(self, data, span, depth=0):
         self.kind, self.element, self.shape, self.inner, self.key = "", 0, None, None, 0
+        if not isinstance(span, tuple) or depth > 8:
+            return
         for number, value in fields(data, *span):
             if number in (1, 8) and isinstance(value, tuple):
                 self.kind = "tensor" if number == 1 else "sparse_tensor"
@@ -68,21 +70,21 @@ class Type:
                         self.shape = [_dim(data, d) for k, d in fields(data, *v) if k == 1 and isinstance(d, tuple)]
             elif number in (4, 9) and isinstance(value, tuple):
                 self.kind = "seq" if number == 4 else "optional"
-                self.inner = next((Type(data, v) for n, v in fields(data, *value) if n == 1), None)
+                self.inner = next((Type(data, v, depth + 1) for n, v in fields(data, *value) if n == 1), None)
             elif number == 5 and isinstance(value, tuple):
                 self.kind = "map"
                 for n, v in fields(data, *value):
                     if n == 1:
                         self.key = v
                     elif n == 2:
-                        self.inner = Type(data, v)
+                        self.inner = Type(data, v, depth + 1)
 
 
 def _dim(data, span):
     """A size, its name, or None."""
     found = None
     for number, value in fields(data, *span):
-        if number == 1:
+        if number == 1 and isinstance(value, int):
             found = value - (1 << 64) if value >> 63 else value
         elif number == 2:
             found = text(data, value) or None
@@ -90,7 +92,8 @@ def _dim(data, span):
 
 
 def text(data, span):
-    return bytes(data[span[0]:span[1]]).decode("utf-8", "replace")
+    """A string; "" where the file has something else there."""
+    return "" if isinstance(span, int) else bytes(data[span[0]:span[1]]).decode("utf-8", "replace")
 
 
 class Header:
@@ -151,7 +154,7 @@ class Header:
                 output = text(data, value)
             elif number == 4:
                 op = text(data, value)
-            elif number == 5:
+            elif number == 5 and isinstance(value, tuple):
                 keys = keys or _keys(data, value)
         if op == "ZipMap":
             self.zipmaps[output] = keys
@@ -173,6 +176,8 @@ def _keys(data, span):
             at = value[0]
             while at < value[1]:
                 one, at = _varint(data, at, value[1])
+                if one is None:
+                    break
                 keys.append(one)
     return [k - (1 << 64) if isinstance(k, int) and k >> 63 else k for k in keys]
 

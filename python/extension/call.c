@@ -399,10 +399,11 @@ PyObject *module_profile(PyObject *self, PyObject *inputs) {
     ek_code code = ek_run_kernels(x->r, &k, &n);
     list = code ? run_failed(x, code) : PyList_New(0);
     for (size_t i = 0; list && i < n; i++, k++) {
-      PyObject *row = Py_BuildValue("{sssssssssssssOsdsdsdsKsd}", "name", k->name, "kind", k->kind, "tensors",
-                                    k->tensors, "nodes", k->nodes, "how", k->how, "apart", k->apart, "parallel",
-                                    k->parallel ? Py_True : Py_False, "ops", k->ops, "weight_bytes", k->weight_bytes,
-                                    "bytes", k->bytes, "starts", (unsigned long long)k->starts, "ms", k->ms);
+      PyObject *row =
+          Py_BuildValue("{sNsssNsNsNsNsOsdsdsdsKsd}", "name", text_of(k->name), "kind", k->kind, "tensors",
+                        text_of(k->tensors), "nodes", text_of(k->nodes), "how", text_of(k->how), "apart",
+                        text_of(k->apart), "parallel", k->parallel ? Py_True : Py_False, "ops", k->ops, "weight_bytes",
+                        k->weight_bytes, "bytes", k->bytes, "starts", (unsigned long long)k->starts, "ms", k->ms);
       if (!row || PyList_Append(list, row)) Py_CLEAR(list);
       Py_XDECREF(row);
     }

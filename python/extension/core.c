@@ -4,12 +4,15 @@
 
 static PyObject *errors[EK_CANCELLED + 1]; /* the exception of each code; einkorn/_errors.py */
 
+PyObject *text_of(const char *s) {
+  return s ? PyUnicode_DecodeUTF8(s, (Py_ssize_t)strlen(s), "replace") : Py_NewRef(Py_None);
+}
 void *fail(ek_code code, const char *text) {
   if (PyErr_Occurred()) return NULL; /* by a callback: it says more */
   if (code == EK_CANCELLED && PyErr_CheckSignals()) return NULL;
   PyObject *type = code > 0 && code <= EK_CANCELLED ? errors[code] : NULL;
   if (!text || !*text) text = ek_code_name(code);
-  PyObject *s = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace"), *f = s ? helper("plain") : NULL;
+  PyObject *s = text_of(text), *f = s ? helper("plain") : NULL;
   PyObject *plain = f ? PyObject_CallFunctionObjArgs(f, s, NULL) : NULL;
   if (plain) PyErr_SetObject(type ? type : PyExc_RuntimeError, plain);
   Py_XDECREF(s);

@@ -55,6 +55,8 @@ static inline void replace(PyObject **to, PyObject *with) { /* takes `with` */
 /* ---- core.c ------------------------------------------------------------------------------------ */
 /* sets the exception of this code with the library's text; NULL */
 void *fail(ek_code code, const char *text);
+/* a text of the library as str, or None; models may have names that are not UTF-8 */
+PyObject *text_of(const char *s);
 /* a function of the package's module _arrays, borrowed for ever: what C leaves to Python; NULL: exception */
 PyObject *helper(const char *name);
 PyObject *numpy_empty(void); /* numpy.empty, borrowed for ever */

@@ -24,20 +24,20 @@ static int on_progress(void *user, const char *phase, double done) {
 static void on_log(void *user, int level, const char *text) {
   PyGILState_STATE gil = PyGILState_Ensure();
   PyObject *f = callback(user, "log");
-  if (f && !PyErr_Occurred()) Py_XDECREF(PyObject_CallFunction(f, "is", level, text));
+  if (f && !PyErr_Occurred()) Py_XDECREF(PyObject_CallFunction(f, "iN", level, text_of(text)));
   PyGILState_Release(gil);
 }
 
 /* ---- inputs and outputs ------------------------------------------------------------------------ */
 static bool tensor_fill(tensor *t, const ek_tensor_info *i) {
   t->type = i->type, t->rank = i->rank, t->fixed = i->rank >= 0;
-  t->name = PyUnicode_InternFromString(i->name);
+  if ((t->name = text_of(i->name))) PyUnicode_InternInPlace(&t->name);
   t->dims_of = i->rank < 0 ? Py_NewRef(Py_None) : PyTuple_New(i->rank);
   for (int32_t d = 0; d < i->rank && t->dims_of; d++) {
     t->dims[d] = i->dims[d];
     t->fixed &= i->dims[d] >= 0;
-    PyObject *size = i->dims[d] >= 0 ? PyLong_FromLongLong(i->dims[d])
-                                     : PyUnicode_FromString(i->dim_names[d] ? i->dim_names[d] : "?");
+    PyObject *size =
+        i->dims[d] >= 0 ? PyLong_FromLongLong(i->dims[d]) : text_of(i->dim_names[d] ? i->dim_names[d] : "?");
     if (!size || PyTuple_SetItem(t->dims_of, d, size)) return false;
   }
   PyObject *f = t->name && t->dims_of ? helper("dtypes") : NULL;
@@ -265,9 +265,7 @@ static PyObject *show(PyObject *self, PyObject *args) { /* show(options, stage, 
     return NULL;
   ek_code code;
   Py_BEGIN_ALLOW_THREADS code = ek_show(m->m, &o.o, &w, &text);
-  Py_END_ALLOW_THREADS result = code || PyErr_Occurred()
-                                    ? fail(code, ek_message(m->s))
-                                    : PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+  Py_END_ALLOW_THREADS result = code || PyErr_Occurred() ? fail(code, ek_message(m->s)) : text_of(text);
   session_give(m);
   return result;
 }

@@ -1,5 +1,6 @@
 """einkorn.backend, beyond what the backend tests of onnx ask of it (tests/backend.sh). Run by tests/package.sh. Needs
 the package onnx."""
+import contextlib
 import importlib.util
 import io
 import unittest
@@ -204,6 +205,26 @@ class Backend(unittest.TestCase):
                              (model(["a"], xs=["a"], y="y"), "2 outputs")):
             with self.assertRaisesRegex(einkorn.EinkornError, words):
                 backend.run_model(wrong, [a, b, w])
+
+    def test_damaged(self):
+        """What is no model, or has names that are no UTF-8, gives an error of ours, or a module."""
+        kind = helper.make_sequence_type_proto(f32("N"))
+        good = onnx_model({"in_": f32("N_", 2)}, {"out": f32("N_", 2), "all": kind},
+                          [("Relu", ["in_"], ["out"]), ("SequenceConstruct", ["out", "in_"], ["all"])])
+        good = good.SerializeToString()
+        module = einkorn.compile(good.replace(b"in_", b"\xffn_").replace(b"N_", b"\xc3_"))
+        self.assertEqual(module.inputs[0].name, "\ufffdn_")
+        np.testing.assert_array_equal(module(-np.ones((3, 2), np.float32))[0], np.zeros((3, 2)))
+        self.assertTrue(module.kernels({"\ufffdn_": np.ones((3, 2), np.float32)}))
+        compiled, rng = 0, np.random.default_rng(0)
+        for _ in range(400):
+            bad = bytearray(good)
+            for _ in range(rng.integers(1, 4)):
+                bad[rng.integers(len(bad))] = rng.integers(256)
+            with contextlib.suppress(einkorn.EinkornError):
+                einkorn.compile(bytes(bad), optimize=0, compile_memory="256M")
+                compiled += 1
+        self.assertLess(compiled, 300)
 
 
 if __name__ == "__main__":
