@@ -54,9 +54,10 @@ check-planted: build
 check-peers: build
 	@cmake --build $(BUILD) -j $(JOBS) --target models >/dev/null && tests/peers.sh -b $(BUILD) -j $(JOBS) -n 20
 
-# The table of operators in docs/, from the definitions.
+# The table of operators in docs/, from the definitions; the picture of speeds, from the benchmarks.
 docs: build
 	@$(BUILD)/einkorn ops --table >$(BUILD)/operators.md && mv $(BUILD)/operators.md docs/operators.md
+	@python3 bench/picture.py
 
 # From nothing to classified pictures: needs a Debian 12 with git and make, neither Python nor a network once the
 # packages are there.
@@ -71,6 +72,11 @@ demo: deps
 	@$(BUILD)/einkorn compile examples/digits/digits.onnx -o $(BUILD)/digits.o -q
 	@$(CC) -O2 -I$(BUILD) examples/standalone.c $(BUILD)/digits.o -lm -lpthread -o $(BUILD)/standalone
 	@$(BUILD)/standalone
+	@echo; echo "== examples/classify.py: the Python package"; echo
+	@if python3 -c 'import numpy' 2>/dev/null && grep -q '^build python_package:' $(BUILD)/build.ninja; then \
+	  cmake --build $(BUILD) --target python_package >/dev/null && \
+	    PYTHONPATH=$(BUILD)/python python3 examples/classify.py; \
+	else echo "left out: it needs python3-numpy and python3-dev (then: cmake -S . -B $(BUILD))"; fi
 
 # The Python package: build/dist/einkorn-VERSION-cp311-abi3-manylinux_2_34_x86_64.whl, and its sources as a .tar.gz.
 # Needs python3-venv, python3-dev and PyPI (scikit-build-core).

@@ -128,6 +128,9 @@ if [ "$table" ]; then # the table of operators is what the program prints
   if "$build/einkorn" ops --table 2>&1 | diff "$root/docs/operators.md" - >"$work/out"; then passed=$((passed + 1))
   else failed=$((failed + 1)); echo "FAIL docs/operators.md is not what \`einkorn ops --table\` prints (make docs)"
   head -6 "$work/out" | cut -c1-200; fi
+  if ! command -v python3 >/dev/null; then skipped=$((skipped + 1))
+  elif python3 "$root/bench/picture.py" --check; then passed=$((passed + 1))
+  else failed=$((failed + 1)); echo "FAIL docs/speed.svg is not what bench/picture.py draws (make docs)"; fi
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
