@@ -152,7 +152,7 @@ static const struct {
      "lists of tensors while lowering (driver/lower_list.c)", "derived: a list is its tensors"},
     {"Optional OptionalGetElement OptionalHasElement", "a tensor or none while lowering (driver/lower_list.c)",
      "derived: an optional is its tensor"},
-    {"ai.onnx.preview.training::Gradient", "what src/grad derives (driver/lower_gradient.c)", "derived"},
+    {"ai.onnx.preview.training::Gradient", "what src/grad derives (driver/lower_gradient.c)", "by src/grad again"},
 };
 /* Operators of onnxruntime (those of its two domains that run on a processor) that are neither defined nor replaced. */
 static const struct {
