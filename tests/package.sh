@@ -11,7 +11,7 @@ while getopts b:w o; do case $o in b) build=$OPTARG;; w) wheel=1;; *) exit 2;; e
 build=$(cd "$build" && pwd) || exit 2
 passed=0 failed=0
 export EINKORN_SOURCE=$here/..
-skip() { echo "$1: the Python package was not tested"; echo "0 passed, 0 failed, $((wheel ? 4 : 1)) skipped"; exit 0; }
+skip() { echo "$1: the Python package was not tested"; echo "0 passed, 0 failed, $((wheel ? 5 : 1)) skipped"; exit 0; }
 ok() { passed=$((passed + 1)); }
 bad() { echo "FAIL $1"; failed=$((failed + 1)); }
 unit() { # PYTHON FOLDER FILE...: unit tests, with the package in FOLDER ("": installed)
@@ -32,7 +32,12 @@ if [ -z "$wheel" ]; then
   echo "$passed passed, $failed failed, 0 skipped"
   exit
 fi
-file=$("$here/../python/build.sh" -b "$build" wheel 2>&1) || skip "$(tail -1 <<<"$file")"
+# the wheel is built from what people get as sources
+file=$("$here/../python/build.sh" -b "$build" sdist 2>&1) || skip "$(tail -1 <<<"$file")"
+rm -rf "$build/wheel" "$build/sdist" && mkdir "$build/sdist" && tar xzf "$file" -C "$build/sdist"
+if file=$("$build"/sdist/*/python/build.sh -b "$build" wheel 2>&1); then ok
+else tail -20 <<<"$file"; bad "the sources do not build"; echo "$passed passed, $failed failed, 0 skipped"; exit; fi
+rm -rf "$build/wheel" "$build/sdist"
 bytes=$(stat -c %s "$file")
 [ "$bytes" -le 2000000 ] && ok || bad "the wheel has $bytes bytes: at most 2,000,000 are expected"
 case $file in *-cp311-abi3-manylinux_2_34_x86_64.whl) ok;; *) bad "the wheel's tags: ${file##*/}";; esac
