@@ -2,7 +2,7 @@
 # files find their prefix from their own place, so that a tree can be moved.
 include(CMakePackageConfigHelpers)
 install(TARGETS einkorn_shared EXPORT EinkornTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES include/einkorn/einkorn.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/einkorn)
+install(FILES include/einkorn/einkorn.h include/einkorn/einkorn.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/einkorn)
 # what README and the documents name, at the same places, so that their links lead somewhere
 install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN "__pycache__" EXCLUDE)

@@ -37,7 +37,7 @@ install_package(PROGRAMS $<TARGET_FILE:einkorn_program> DESTINATION einkorn/bin)
 # one file of the library, under the name that programs look for
 install_package(PROGRAMS $<TARGET_FILE:einkorn_shared> DESTINATION einkorn/lib
   RENAME $<TARGET_SONAME_FILE_NAME:einkorn_shared>)
-install_package(FILES include/einkorn/einkorn.h DESTINATION einkorn/include/einkorn)
+install_package(FILES include/einkorn/einkorn.h include/einkorn/einkorn.hpp DESTINATION einkorn/include/einkorn)
 install_package(FILES bench/peer.py bench/onnx_jax.py DESTINATION einkorn/share/einkorn/bench)
 
 add_custom_target(python_package

@@ -32,6 +32,58 @@ awk '/EK_API [^;]*;/ && !/#define/ { if ($0 !~ /\/\*/ && before !~ /\*\/$/ && !l
   listed = ($0 ~ /^EK_API/ && ($0 ~ /\/\*/ || before ~ /\*\/$/ || listed)); before = $0 }' "$header" >"$tmp/untold"
 if [ -s "$tmp/untold" ]; then bad "without a comment:"; cat "$tmp/untold"; else ok; fi
 
+# ---- the C++ interface: the example, and what it refuses ----
+cat >"$tmp/refused.cc" <<'EOF'
+#include <cstdio>
+#include <einkorn/einkorn.hpp>
+template <class F> static int refused(ek_code want, const char *word, F call) {
+  try {
+    call();
+  } catch (const einkorn::error &e) {
+    if (e.code() == want && std::string(e.what()).find(word) != std::string::npos) return 0;
+    std::printf("%d: %s\n", e.code(), e.what());
+    return 1;
+  }
+  return std::printf("nothing refused: %s\n", word), 1;
+}
+int main(int, char **argv) {
+  einkorn::session s;
+  einkorn::model m = s.load(argv[1]);
+  einkorn::compiled_module code = m.compile(einkorn::options().dim("N=1:2:4").threads(1));
+  einkorn::run first = code.create_run(), run = std::move(first);
+  std::vector<float> x(8 * 64);
+  std::vector<double> wide(64);
+  int bad = refused(EK_IO, "nowhere", [&] { s.load("/nowhere.onnx"); });
+  bad += refused(EK_USAGE, "M", [&] { m.compile(einkorn::options().dim("M=1")); });
+  bad += refused(EK_USAGE, "image", [&] { run.set_input("picture", x.data(), 64, {1, 1, 8, 8}); });
+  bad += refused(EK_SHAPE, "f64", [&] { run.set_input("image", wide.data(), 64, {1, 1, 8, 8}); });
+  bad += refused(EK_SHAPE, "image", [&] { run.set_input("image", x.data(), 63, {1, 1, 8, 8}); });
+  bad += refused(EK_SHAPE, "1..4", [&] {
+    run.set_input("image", x.data(), x.size(), {8, 1, 8, 8});
+    run.execute();
+  });
+  run.set_input("image", x.data(), 128, {2, 1, 8, 8});
+  run.execute();
+  bad += refused(EK_SHAPE, "f64", [&] { run.output<double>("scores"); });
+  bad += run.output<float>("scores").size() != 20 || run.output_dims("scores") != std::vector<std::int64_t>{2, 10};
+  bad += std::string(code.input(0).name) != "image" || code.inputs() != 1 || code.report().kernels == 0;
+  return bad;
+}
+EOF
+for cxx in g++ clang++-19; do
+  command -v $cxx >/dev/null || { skip "no $cxx: the C++ interface"; continue; }
+  for std in 17 20; do
+    flags="-std=c++$std -Wall -Wextra -pedantic -Werror -I$root/include -L$build -Wl,-rpath,$build"
+    for program in "$root/examples/classify.cpp" "$tmp/refused.cc"; do
+      check "${program##*/} in C++$std by $cxx" $cxx $flags "$program" -o "$tmp/$cxx$std" -leinkorn
+      set -- "$root"/examples/digits/digit_*.pgm
+      [ "${program##*/}" = classify.cpp ] || set --
+      check "${program##*/} of $cxx runs" "$tmp/$cxx$std" "$root/examples/digits/digits.onnx" "$@"
+      [ $# = 0 ] || [ "$(grep -c 'digit_\([0-9]\).pgm: \1 ' <<<"$out")" = 10 ] || bad "$cxx: $out"
+    done
+  done
+done
+
 # ---- the header under strict compilers ----
 printf '#include "einkorn/einkorn.h"\nint main(void) { return 0; }\n' >"$tmp/c.c"
 cat >"$tmp/run.cc" <<'EOF'

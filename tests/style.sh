@@ -11,9 +11,10 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$root" || exit 2
 failed=0 passed=0 skipped=0
-find src include tests examples bench python -name '*.[ch]' ! -path '*/build*' | sort >"$work/c"
+find src include tests examples bench python '(' -name '*.[ch]' -o -name '*.[ch]pp' ')' ! -path '*/build*' |
+  sort >"$work/c"
 find src include tests cmake python -type f ! -path 'tests/golden/*' ! -path 'tests/fuzz/seeds/*' ! -name planted.txt |
-  grep -E '\.([ch]|def|pyi?|sh|cmake|awk|md|txt|in|map)$' | sort >"$work/people"
+  grep -E '\.([ch]|[ch]pp|def|pyi?|sh|cmake|awk|md|txt|in|map)$' | sort >"$work/people"
 printf '%s\n' CMakeLists.txt Makefile .ci/run pyproject.toml >>"$work/people"
 long() { # FILES from stdin: lines of over 120 columns
   while read -r f; do awk -v f="$f" 'length($0) > 120 && !(f ~ /\.md$/ && /^ *\|/) {
