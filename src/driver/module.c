@@ -123,7 +123,7 @@ static void make_code(pipeline *p, ek_module *m, cache *k) {
   if (!pipe_optimise(p)) return;
   more_room(p, m);
   if (!pipe_program(p)) return;
-  pipe_release_constants(p);
+  pipe_release(p);
   if (k) p->keep = cache_keep, p->keep_env = k;
   m->j = pipe_jit(p);
   CTX_TRY(p->c) {

@@ -196,6 +196,7 @@ static void lower_with_variants(pipeline *p, const u32vec *sizes) {
   }
   diag_reset(p->c, p->lowered);
   p->runs_of = map_new(p->a), p->shown = sbuf_new(p->a);
+  expr_drop_values(p->m);
   p->m = lower_graph(p->g, p->lib, dims.v, dims.n);
   if (!p->m) ctx_unwind(p->c);
   ran(p, PL_EXPR, "lower", true, now_ms() - t0);
@@ -269,7 +270,9 @@ static bool still_used(const splan *s, bytes x) { /* Is any of x used by some bu
   }
   return false;
 }
-void pipe_release_constants(pipeline *p) {
+void pipe_release(pipeline *p) {
+  if (!p->timed) expr_drop_values(p->m);
+  sym_forget_memos(p->c);
   for (uint32_t t = 1; t < p->m->tensors.n; t++) {
     const tensor *x = xt(p->m, t);
     bytes b = x->narrow.type ? x->narrow.from : (bytes){x->data.data, x->data.bytes};

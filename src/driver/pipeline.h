@@ -120,9 +120,9 @@ bool pipe_load(pipeline *p, const source *s); /* makes the graph */
 bool pipe_lower(pipeline *p, const ops_sources *user);
 bool pipe_optimise(pipeline *p); /* makes the optimised expr module, by all passes */
 bool pipe_program(pipeline *p);  /* makes loops and the program */
-/* after pipe_program: constants from which no weights come give their memory back; nothing reads the expr level's
- * constants any more */
-void pipe_release_constants(pipeline *p);
+/* after pipe_program: what code is not made from gives its memory back. That is the values of the expr level, unless
+ * the module is to be profiled, and constants from which no weights come: nothing reads either any more */
+void pipe_release(pipeline *p);
 /* The program's constants, packed; what they were packed from gives its memory back: once only. wrote (may be NULL):
  * see program_weights. */
 void pipe_weights(pipeline *p, uint8_t *to, void (*wrote)(void *env, size_t n), void *env);

@@ -117,7 +117,7 @@ static void save(pipeline *p, saving *s) {
     return;
   }
   if (!pipe_optimise(p) || !pipe_program(p)) return;
-  pipe_release_constants(p);
+  pipe_release(p);
   if (ends_in(s->path, ".so") || ends_in(s->path, ".o"))
     save_object(p, s, ends_in(s->path, ".so"));
   else if (ends_in(s->path, ".c"))

@@ -101,18 +101,26 @@ struct ex_table {
 emodule *expr_module(ctx *c) {
   arena *a = ctx_arena(c);
   emodule *m = NEW(a, emodule);
-  m->c = c, m->a = a;
+  m->c = c, m->a = a, m->values = arena_new(c);
   m->table = NEW(a, struct ex_table);
   m->table->cap = 256;
-  m->table->slot = NEWN(a, node_slot, m->table->cap);
+  m->table->slot = NEWN(m->values, node_slot, m->table->cap);
   m->table->names = map_new(a);
-  vec_push(a, m->nodes, ((ex_node){0}));
+  vec_push(m->values, m->nodes, ((ex_node){0}));
   vec_push(a, m->tensors, ((tensor){0}));
   vec_push(a, m->recurrences, ((recurrence){0}));
   vec_push(a, m->blocks, ((block){0}));
   map_puts(m->table->names, "load", 0); /* words that stand before a bracket in the text form */
   for (int r = 1; r < RED_COUNT; r++) map_puts(m->table->names, reds[r], 0);
   return m;
+}
+void expr_drop_values(emodule *m) {
+  arena_free(m->values);
+  m->values = NULL;
+  m->nodes.v = NULL, m->nodes.n = m->nodes.cap = 0;
+  m->table->slot = NULL, m->table->cap = 0;
+  m->marks = m->loads_of = (u32vec){0};
+  m->known_loads.v = NULL, m->known_loads.n = m->known_loads.cap = 0;
 }
 
 static uint64_t node_hash(const ex_node *n) {
@@ -135,13 +143,13 @@ static bool node_same(const ex_node *a, const ex_node *b) {
 static void rehash(emodule *m) {
   struct ex_table *t = m->table;
   const uint32_t cap = t->cap * 2;
-  node_slot *slot = NEWN(m->a, node_slot, cap);
+  node_slot *slot = NEWN(m->values, node_slot, cap);
   for (uint32_t k = 0; k < t->cap; k++) {
     uint32_t i = t->slot[k].hash & (cap - 1);
     while (t->slot[k].node && slot[i].node) i = (i + 1) & (cap - 1);
     if (t->slot[k].node) slot[i] = t->slot[k];
   }
-  arena_drop(m->a, t->slot, t->cap * sizeof *t->slot);
+  arena_drop(m->values, t->slot, t->cap * sizeof *t->slot);
   t->slot = slot, t->cap = cap;
 }
 static ex node_intern(emodule *m, ex_node n) {
@@ -151,10 +159,10 @@ static ex node_intern(emodule *m, ex_node n) {
   uint32_t i = hash & (t->cap - 1);
   for (; t->slot[i].node; i = (i + 1) & (t->cap - 1))
     if (t->slot[i].hash == hash && node_same(exn(m, t->slot[i].node), &n)) return t->slot[i].node;
-  if (n.nargs) n.args = arena_dup(m->a, n.args, n.nargs * sizeof *n.args);
+  if (n.nargs) n.args = arena_dup(m->values, n.args, n.nargs * sizeof *n.args);
   const ex e = m->nodes.n;
   t->slot[i] = (node_slot){e, hash};
-  vec_push(m->a, m->nodes, n);
+  vec_push(m->values, m->nodes, n);
   return e;
 }
 

@@ -348,6 +348,7 @@ typedef struct stated_call {
 struct emodule {
   ctx *c;                      /* context */
   arena *a;                    /* memory of the module */
+  arena *values;               /* memory of the nodes and what is remembered of each; NULL: given back */
   VEC(ex_node) nodes;          /* values by number; [0] unused */
   VEC(tensor) tensors;         /* [0] unused */
   VEC(stage) stages;           /* stages by number */
@@ -395,6 +396,9 @@ ex expr_reduce(emodule *m, rop op, const atom *vars, uint32_t n, ex where, ex bo
  * known from where possible */
 sz expr_as_size(emodule *m, ex e);
 ex expr_from_size(emodule *m, sz e); /* inverse: an index node, or the data atom's value itself */
+/* Gives the memory of all nodes back. Tensors, stages, blocks and kernels stay, but no value may be looked at any more
+ * and none be made. */
+void expr_drop_values(emodule *m);
 static inline const ex_node *exn(const emodule *m, ex e) { return &m->nodes.v[e]; }
 tid expr_tensor(emodule *m, tkind k, etype t, const sz *shape, uint32_t rank, const char *name, const char *origin);
 tid expr_const_tensor(emodule *m, const ndarray *data, const char *name);

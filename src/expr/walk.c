@@ -22,7 +22,7 @@
 static void reach_nodes(emodule *m, u32vec *v, ex e) {
   uint32_t n = v->n;
   if (n > e) return;
-  vec_reserve(m->a, *v, m->nodes.cap);
+  vec_reserve(m->values, *v, m->nodes.cap);
   v->n = v->cap;
   memset(v->v + n, 0, (v->n - n) * sizeof *v->v);
 }
@@ -195,10 +195,10 @@ void expr_loads(emodule *m, ex e, arena *a, u32vec *loads) {
   visit_value(&v, e);
   if (had) return;
   u32vec own = {0};
-  vec_reserve(m->a, own, loads->n);
+  vec_reserve(m->values, own, loads->n);
   if (loads->n) memcpy(own.v, loads->v, loads->n * sizeof *own.v);
   own.n = loads->n;
-  vec_push(m->a, m->known_loads, own);
+  vec_push(m->values, m->known_loads, own);
   m->loads_of.v[e] = m->known_loads.n;
 }
 void expr_stage_loads(emodule *m, uint32_t id, arena *a, u32vec *loads) {

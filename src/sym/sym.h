@@ -146,6 +146,8 @@ sz sym_canon(ctx *c, sz e); /* apply permanent substitutions */
 bool sym_divmod(ctx *c, sz e, sz d, sz *q, sz *r, atom *split_var, sz *split_inner);
 bool sym_exact_div(ctx *c, sz e, sz d, sz *q); /* e == d*q as polynomials */
 
+/* Gives the memory of remembered proofs and constructions back: they are made anew where they are asked for. */
+void sym_forget_memos(ctx *c);
 /* Gives all memory of this context's sizes back: none may be asked about any more. */
 void sym_forget(ctx *c);
 

@@ -43,6 +43,14 @@ symtab *sym_tab_new(ctx *c) {
   *ctx_slot(c, SLOT_SYM) = s;
   return s;
 }
+static void memo_drop(symtab *s, memo *m) {
+  arena_drop(s->a, m->row, m->cap * sizeof *m->row);
+  *m = (memo){0};
+}
+void sym_forget_memos(ctx *c) {
+  symtab *s = *ctx_slot(c, SLOT_SYM);
+  if (s) memo_drop(s, &s->proofs), memo_drop(s, &s->built);
+}
 void sym_forget(ctx *c) {
   symtab *s = *ctx_slot(c, SLOT_SYM);
   *ctx_slot(c, SLOT_SYM) = NULL;
