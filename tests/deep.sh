@@ -3,7 +3,7 @@
 # under ThreadSanitizer, fuzzing, failing allocations, random instances of every operator. Tier by tier, with
 # each one's time; the last line is `N passed, N failed, N skipped`; exit 1 if anything failed.
 #   tests/deep.sh [-b BUILD] [-j JOBS] [-t SECONDS | -f] [-n INSTANCES]       seconds per fuzz target (60), or fuzzing's
-#   fixed pass (tests/fuzz.sh -f); random operator instances (20000)
+#   fixed pass (tests/fuzz.sh -f, and no random models); random operator instances (20000)
 # BUILD-asan, BUILD-fuzz and the like are made beside BUILD.
 here=$(cd "$(dirname "$0")" && pwd)
 build=$here/../build jobs=2 fuzz="-t 60" instances=20000
@@ -20,7 +20,8 @@ sanitized() { # a build of its own, then the quick tests
 tier asan sanitized
 tier asan-mem "$build-asan/out_of_memory" "$here/models/lstm_forward.onnx"
 tier docs "$here/docs.sh" -a -b "$build" "$(dirname "$here")/docs/adding-a-pass.md"
-cmake --build "$build" -j "$jobs" --target out_of_memory random_ops models accuracy >"$build/tools.log" 2>&1 ||
+cmake --build "$build" -j "$jobs" --target out_of_memory random_ops random_models models accuracy \
+  >"$build/tools.log" 2>&1 ||
   { tail -20 "$build/tools.log"; echo "FAIL the tests' tools do not build"; failed=$((failed + 1)); }
 tier package "$here/package.sh" -w -b "$build"
 tier backend "$here/backend.sh" -b "$build" -j "$jobs"
@@ -31,6 +32,7 @@ tier tsan "$here/tsan.sh" -b "$build" $minute
 tier memory "$build/out_of_memory" "$here"/models/{mlp_opset12,if_nested,lstm_forward}.onnx
 tier weights "$here/weights.sh" -l -b "$build"
 tier random "$build/random_ops" -n "$instances" -j "$jobs" -t 300
+[ "$fuzz" = -f ] || tier graphs "$build/random_models" -n 20000 -s 1000 -j "$jobs" -o "$build" -c
 tier accuracy "$here/accuracy.sh" -b "$build"
 tier peers "$here/peers.sh" -b "$build" -j "$jobs" -n 4
 tier gradients "$here/gradients.sh" -b "$build"

@@ -271,7 +271,9 @@ static int64_t some_int(guess *g) {
 static const char *some_word(guess *g) {
   return g->words.n && !chance(g, 15) ? g->words.v[rnd(g, g->words.n)] : "other";
 }
-static double some_float(guess *g) { return chance(g, 30) ? (double)rnd(g, 3) : 0.1 + 0.05 * rnd(g, 30); }
+static double some_float(guess *g) { /* as files hold it, in f32 */
+  return chance(g, 30) ? (double)rnd(g, 3) : (double)(float)(0.1 + 0.05 * rnd(g, 30));
+}
 static void int_list(guess *g, sattr *s, uint32_t n, int64_t least, bool order) {
   int64_t *v = NEWN(g->a, int64_t, n + 1);
   for (uint32_t k = 0; k < n; k++)
@@ -421,6 +423,87 @@ static void any_shape(guess *g, const param *p, sz *shape, uint32_t *rank, const
   for (uint32_t i = 0; i < *rank; i++)
     shape[i] = p->isdims || p->optional ? sym_int(g->c, 1) : new_size(g, arena_fmt(g->a, "%s%u", p->name, i));
 }
+/* ---- inputs that are tensors of the caller --------------------------------------------------- */
+/* May an input of this element type be of type t? slot: the type variable that this decides; OPINST_MAX: none. */
+static bool takes_type(const guess *g, const char *elem, etype t, uint32_t *slot) {
+  uint32_t mask = 0, m;
+  *slot = OPINST_MAX;
+  for (uint32_t i = 0; i < g->d->ntv && i < OPINST_MAX; i++) {
+    const tvar *v = &g->d->tv[i];
+    if (v->name != elem) continue;
+    for (uint32_t j = 0; j < v->nsets; j++)
+      if (elem_set(v->sets[j], &m)) mask |= m;
+    if (g->tv[i]) return g->tv[i] == t;
+    *slot = i;
+    return !v->nsets || (mask >> t & 1);
+  }
+  return elem_set(elem, &mask) && (mask >> t & 1);
+}
+/* How many axes of a shape of this rank each entry of a type stands for: what is known keeps its length, the first
+ * other pack takes the rest. */
+static bool spans(guess *g, const param *p, uint32_t rank, uint32_t *span) {
+  uint32_t used = 0, open = p->type.n;
+  for (uint32_t i = 0; i < p->type.n; i++) {
+    const elem *q = &p->type.dims[i];
+    const named *k = q->splat && q->e && q->e->kind == A_NAME ? known(g, q->e->name) : NULL;
+    span[i] = !q->splat ? q->e != NULL : k ? k->n : 0;
+    if (q->splat && !k) {
+      if (open == p->type.n) open = i;
+      span[i] = 0;
+    }
+    used += span[i];
+  }
+  if (used > rank || (used < rank && open == p->type.n)) return false;
+  if (open < p->type.n) span[open] = rank - used;
+  return true;
+}
+/* Binds the names of a type to the sizes of a shape; false: it does not fit. */
+static bool bind_shape(guess *g, const param *p, const sz *shape, uint32_t rank) {
+  uint32_t span[MAX_RANK], at = 0, from[MAX_RANK];
+  if (p->type.n > MAX_RANK || !spans(g, p, rank, span)) return false;
+  for (uint32_t i = 0; i < p->type.n; at += span[i++]) {
+    const elem *q = &p->type.dims[i];
+    from[i] = at;
+    if (!q->e) continue;
+    if (q->e->kind != A_NAME) {
+      if (q->splat || dim_value(g, q->e) != shape[at]) return false;
+      continue;
+    }
+    const named *k = known(g, q->e->name);
+    if (!k && !given_attr(g, q->e->name)) {
+      named n = {.name = q->e->name, .pack = q->splat, .n = span[i]};
+      for (uint32_t j = 0; j < span[i]; j++) n.d[j] = shape[at + j];
+      vec_push(g->a, g->env, n);
+    } else
+      for (uint32_t j = 0; j < span[i]; j++)
+        if ((k ? k->d[j] : dim_value(g, q->e)) != shape[at + j] && !(q->tilde && shape[at + j] == sym_int(g->c, 1)))
+          return false;
+  }
+  for (uint32_t i = 0; i < p->type.n; i++)
+    if (p->type.dims[i].at) mark_axis(g, p->type.dims[i].at, from[i], rank);
+  return true;
+}
+/* Takes one of the offers for input k, if one of a few drawn fits. */
+static bool take_offer(guess *g, const param *p, uint32_t k) {
+  opinst *o = g->o;
+  uint32_t slot;
+  for (uint32_t turn = 0; turn < 8 && g->opt.noffers; turn++) {
+    const uint32_t n = rnd(g, g->opt.noffers), names = g->env.n;
+    const arg *have = &g->opt.offers[n];
+    if (!takes_type(g, p->type.elem, have->type, &slot)) continue;
+    if (p->type.ranked && !bind_shape(g, p, have->shape, have->rank)) {
+      g->env.n = names;
+      continue;
+    }
+    if (slot < OPINST_MAX) g->tv[slot] = have->type;
+    o->in[k] = (arg){.present = true, .type = have->type, .rank = have->rank, .shape = have->shape};
+    o->in[k].t = expr_tensor(o->m, TK_INPUT, have->type, have->shape, have->rank, p->name, NULL);
+    vec_push(o->m->a, o->m->inputs, ((io){o->in[k].t, xt(o->m, o->in[k].t)->name}));
+    o->from[k] = n + 1;
+    return true;
+  }
+  return false;
+}
 /* Contents that shapes hang on. */
 static uint32_t dims_values(guess *g, int64_t *v, uint32_t fixed, bool is_fixed) {
   const arg *x = g->o->nin && g->o->in[0].present ? &g->o->in[0] : NULL;
@@ -503,6 +586,7 @@ static void guess_input(guess *g, const param *p, const arg *like) {
   arg *a = &o->in[k];
   *a = (arg){0};
   if ((p->optional || p->def) && chance(g, g->opt.symbolic ? 85 : 40)) return;
+  if (!p->isdims && g->opt.noffers && g->pass == P_DIRECT && take_offer(g, p, k)) return;
   etype t = type_of(g, p->type.elem);
   if (p->isdims) {
     const elem *q = p->type.n == 1 ? &p->type.dims[0] : NULL;
@@ -530,10 +614,16 @@ static void guess_input(guess *g, const param *p, const arg *like) {
     double *fl = NEWN(g->a, double, n + 1);
     static const double factors[] = {0.5, 1, 1.5, 2, 2.5, 0.7, 3};
     for (uint32_t i = 0; i < n; i++) {
-      fl[i] = factors[rnd(g, 7)], vals[i] = sym_int(g->c, values[i]);
-      if (et_kind(t) == K_BOOL) vals[i] = sym_int(g->c, values[i] & 1);
-      et_store(t, (uint8_t *)(uintptr_t)o->data[k].data + i * et_bytes(t),
-               et_kind(t) == K_FLOAT ? (scalar){.f = fl[i]} : (scalar){.i = sym_int_or(g->c, vals[i], 0)});
+      uint8_t *to = (uint8_t *)(uintptr_t)o->data[k].data + i * et_bytes(t);
+      et_store(t, to,
+               et_kind(t) == K_FLOAT  ? (scalar){.f = factors[rnd(g, 7)]}
+               : et_kind(t) == K_BOOL ? (scalar){.i = values[i] & 1}
+                                      : (scalar){.i = values[i]});
+      const scalar have = et_load(t, to); /* a type may not hold what was drawn */
+      if (et_kind(t) == K_FLOAT)
+        fl[i] = have.f;
+      else
+        vals[i] = sym_int(g->c, have.i);
     }
     tid c = expr_const_tensor(o->m, &o->data[k], p->name);
     *a = (arg){.present = true, .type = t, .rank = rank, .shape = xt(o->m, c)->shape, .t = c};
@@ -592,7 +682,8 @@ static bool guess_call(guess *g) {
     bool want = !d->out[i].optional || chance(g, 60);
     for (uint32_t k = 0; k < times && o->nout < OPINST_MAX; k++) o->out[o->nout++] = (arg){.want = want};
   }
-  return notation_elaborate(g->lib, d, o->m, 0, "node", o->in, o->nin, o->attr, o->nattr, o->out, o->nout);
+  const char *node = g->opt.node ? g->opt.node : "node";
+  return notation_elaborate(g->lib, d, o->m, 0, node, o->in, o->nin, o->attr, o->nattr, o->out, o->nout);
 }
 /* Elaborated, and no guard of it is known not to hold. */
 static bool legal(guess *g) {

@@ -11,10 +11,15 @@
 
 enum { OPINST_MAX = 24 };
 typedef struct opinst_opts {
-  uint32_t types; /* bits 1 << etype: types taken where a type variable allows one of them; 0: any */
-  bool symbolic;  /* sizes are symbols named as in the signature; no data is made */
-  uint32_t sizes; /* the largest size guessed, half of them much smaller; 0: 6 */
-  bool empty;     /* a size may be 0 */
+  uint32_t types;   /* bits 1 << etype: types taken where a type variable allows one of them; 0: any */
+  bool symbolic;    /* sizes are symbols named as in the signature; no data is made */
+  uint32_t sizes;   /* the largest size guessed, half of them much smaller; 0: 6 */
+  bool empty;       /* a size may be 0 */
+  const char *node; /* name of the node, which numbers drawn at random follow from; NULL: "node" */
+  /* tensors that the call may read: inputs take one of them where its type and shape fit what is known by then; the
+   * others are made. Their shapes are numbers */
+  const arg *offers;
+  uint32_t noffers; /* number of entries in `offers` */
 } opinst_opts;
 typedef struct opinst {
   emodule *m;          /* module with the stages of the call */
@@ -25,7 +30,8 @@ typedef struct opinst {
   arg out[OPINST_MAX]; /* outputs; present: computed */
   /* contents of in[]; constants of the module where the definition wants their values, else module inputs */
   ndarray data[OPINST_MAX];
-  sattr attr[OPINST_MAX]; /* attributes */
+  sattr attr[OPINST_MAX];    /* attributes */
+  uint32_t from[OPINST_MAX]; /* the input is this offer, from 1, and has no contents in data[]; 0: none */
 } opinst;
 
 /* False, without diagnostics: this seed gives no legal call. Everything lives in c. */

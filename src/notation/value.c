@@ -639,7 +639,11 @@ static val static_numbers(el *x, binop o, val a, val b, const ast *at) {
       return r;
     case BO_IDIV:
     case BO_MOD:
-      if (v_is_int(x, b, &j) && j == 0) FAIL(at, "division by zero");
+      if (v_is_int(x, b, &j) && j == 0) {
+        if (!idx) FAIL(at, "division by zero");
+        r.s = sym_int(c, 0); /* an index into something empty: nothing is computed with it */
+        return r;
+      }
       r.s = o == BO_IDIV ? sym_div(c, a.s, b.s) : sym_mod(c, a.s, b.s);
       return r;
     case BO_POW:

@@ -63,6 +63,15 @@ static void test_at_most_one(void **state) {
         1, "y:");
   refused(G("input x: f32[n]\ninput u: f32[2]\n" FIRST "y = Add(u, s) \"e\"\noutput y\n"), empty, 1, "broadcast");
 }
+/* An axis of size 0: an index that is divided by it is never computed; -1 beside it stands for no size. */
+static void test_nothing(void **state) {
+  (void)state;
+  gives(G("input x: f32[0]\nconst r: i64[1] = [4]\ny = Tile(x, r) \"t\"\noutput y\n"), NULL, 0, "y:");
+  gives(G("input x: f32[0, 3]\nconst r: i64[2] = [2, 2]\ny = Tile(x, r) \"t\"\nh = Shape(y) \"h\"\noutput h\n"), NULL,
+        0, "h: 0 6");
+  refused(G("input x: f32[0]\nconst r: i64[2] = [0, -1]\ny = Reshape(x, r) \"r\"\noutput y\n"), NULL, 0,
+          "beside a size of 0, -1 stands for no size in particular");
+}
 
 /* ---- one number ------------------------------------------------------------------------------ */
 static void test_one_number(void **state) {
@@ -129,6 +138,7 @@ static void test_squeeze(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_at_most_one),
-                                     cmocka_unit_test(test_one_number), cmocka_unit_test(test_squeeze)};
+                                     cmocka_unit_test(test_nothing), cmocka_unit_test(test_one_number),
+                                     cmocka_unit_test(test_squeeze)};
   return cmocka_run_group_tests_name("sizes", tests, NULL, NULL);
 }

@@ -1,0 +1,87 @@
+/* random_models: random models of many nodes. What the parts of the tool share.
+ *
+ * A model is a list of values and nodes. Every value has contents: what the definitions say for the model's inputs,
+ * and VARIANTS more, of inputs and intermediate results that are moved by a few roundings. So it is known of each value
+ * how far rounding moves it, and a model is kept only where that is little (random_models_value.c).
+ *
+ *   random_models.c         options, processes, the table of what was covered
+ *   random_models_make.c    draws models
+ *   random_models_value.c   contents, and which nodes are allowed
+ *   random_models_write.c   the .onnx file and its arrays
+ *   random_models_check.c   compiled code against the evaluator
+ *   random_models_shrink.c  the smallest part of a model that still fails */
+#ifndef EK_TESTS_RANDOM_MODELS_H
+#define EK_TESTS_RANDOM_MODELS_H
+#include "eval/eval.h"
+#include "notation/instance.h"
+
+enum { VARIANTS = 5, MOST_ELEMENTS = 4096, FAMILIES = 32 };
+typedef enum { MADE_INPUT, MADE_CONST, MADE_NODE } making;
+typedef struct mvalue {
+  etype type;               /* element type */
+  uint32_t rank;            /* number of axes */
+  const sz *shape;          /* numbers; a symbol where only a run finds the size */
+  making made;              /* what makes it */
+  uint32_t node;            /* MADE_NODE: which node */
+  ndarray at[1 + VARIANTS]; /* contents, and how they are when everything moves by a few roundings */
+  double spread;            /* how far an element moves at most; 0 where the type is not of floats */
+  double largest;           /* largest magnitude */
+  double step;              /* a rounding or two, relative, of the coarsest type that it is computed in */
+  uint32_t uses;            /* nodes that read it */
+  bool open;                /* MADE_INPUT: its sizes above 1 are symbols, one for each number */
+} mvalue;
+typedef struct mnode {
+  uint32_t op;              /* which definition */
+  bool dead;                /* taken out: what others read of it is an input of the model */
+  opinst *i;                /* the call */
+  uint32_t in[OPINST_MAX];  /* values, from 1; 0: left out, or a constant of the call */
+  uint32_t out[OPINST_MAX]; /* values, from 1; 0: left out */
+} mnode;
+typedef struct model {
+  ctx *c;
+  const oplib *lib;
+  uint64_t seed, state; /* state: of the random numbers */
+  VEC(mvalue) values;
+  VEC(mnode) nodes;
+  bool symbols; /* sizes of inputs may be open */
+} model;
+/* What is counted over all models: shared by the processes. */
+typedef struct coverage {
+  uint32_t models, nodes, open;
+  uint32_t ops[1024];                 /* per definition: nodes */
+  uint32_t pairs[FAMILIES][FAMILIES]; /* a node of this family reads a result of that one */
+} coverage;
+
+static inline uint32_t draw(uint64_t *state, uint32_t n) {
+  *state = *state * 6364136223846793005u + 1442695040888963407u;
+  return n ? (uint32_t)(*state >> 33) % n : 0;
+}
+
+/* random_models_make.c: fills in the model of m->seed. False: none came of it. */
+bool model_make(model *m);
+uint32_t model_family(const opdef *d, const char **name); /* the file of the library that defines it */
+void model_count(const model *m, coverage *c);
+
+/* random_models_value.c */
+/* a new input or constant with these contents */
+uint32_t value_given(model *m, making made, const ndarray *data);
+/* The node's results; false: it is none for a model (see there). */
+bool node_values(model *m, mnode *n);
+
+/* random_models_write.c */
+bool model_write(model *m, const char *path);  /* .onnx; false: diagnostics of m->c say why */
+bool model_arrays(model *m, const char *path); /* .npz: inputs, and the results of the definitions */
+bool model_input(const model *m, uint32_t v);  /* is value v, from 1, an input that some node reads? */
+bool model_output(const model *m,
+                  uint32_t v); /* is value v, from 1, an output? Those that nobody reads, and a few more */
+const char *value_name(const model *m, uint32_t v);
+
+/* random_models_check.c: writes the model into folder and holds compiled code against the evaluator, in ways that the
+ * seed draws. DIFFERS: why says how. REFUSED: the memory for sizes that only a run finds has no bound in 64 bits, which
+ * compiling says. */
+typedef enum { ALIKE, DIFFERS, REFUSED } verdict;
+verdict model_check(model *m, const char *folder, char *why, size_t room);
+
+/* random_models_shrink.c: m becomes the smallest part found for which fails() is true. */
+void model_shrink(model *m, bool (*fails)(void *env, model *m), void *env);
+#endif

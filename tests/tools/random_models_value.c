@@ -1,0 +1,225 @@
+/* Which nodes may stand in a random model, and what do they compute?
+ *
+ * A node's definition is evaluated for the contents of its inputs, and again for each variant of them, with every
+ * intermediate result of floats moved by a few roundings. Rounding decides nothing then if
+ *
+ *   - shapes, integers, bools and floats of 8 bits or less come out the same in all variants,
+ *   - nothing is computed in floats of 8 bits or less, but chosen, moved and converted,
+ *   - with all floats in f64 the same integers come out,
+ *   - floats are finite and of a sane magnitude, and move by a small part of their largest value only.
+ *
+ * Other nodes are refused: at the border of two integers, or where errors grow without bound, no two right
+ * implementations agree. What is left moves by `spread`, and the comparison allows a few times that. */
+#include "random_models.h"
+#include <math.h>
+#include <string.h>
+
+/* How far a rounding or two move a value, and by which part of the largest value a result may move. */
+static double step_of(etype t) {
+  return t == ET_F64 ? 1e-14 : t == ET_F32 ? 1e-6 : t == ET_F16 ? 0x1p-10 : t == ET_BF16 ? 0x1p-7 : 0;
+}
+static double most_of(etype t) { return t == ET_F64 ? 1e-7 : t == ET_F32 ? 1e-3 : t == ET_F16 ? 0.02 : 0.1; }
+static double highest_of(etype t) { return t == ET_F16 ? 1e3 : 1e5; }
+
+static scalar element(const ndarray *d, int64_t i) {
+  return et_load(d->type, (const uint8_t *)d->data + i * et_bytes(d->type));
+}
+/* Every element by about a rounding, up or down; f16 also by what it loses near 0. */
+static void move(ndarray *d, double step, uint64_t *state) {
+  int64_t n;
+  const double least = d->type == ET_F16 ? 0x1p-24 : 0;
+  if (et_kind(d->type) != K_FLOAT || step == 0 || !nd_count(d, &n)) return;
+  for (int64_t i = 0; i < n; i++) {
+    const double part = (double)(64 + draw(state, 192)) / 128 * (draw(state, 2) ? 1 : -1),
+                 lost = draw(state, 2) ? least : -least;
+    et_store(d->type, (uint8_t *)(uintptr_t)d->data + i * et_bytes(d->type),
+             (scalar){.f = element(d, i).f * (1 + step * part) + lost});
+  }
+}
+static ndarray copy(arena *a, const ndarray *d) {
+  ndarray r = *d;
+  uint8_t *to = arena_alloc(a, d->bytes + 16); /* readable a little beyond */
+  if (d->bytes) memcpy(to, d->data, d->bytes);
+  r.data = to;
+  return r;
+}
+static const sz *shape_of(ctx *c, const ndarray *d) {
+  sz *s = NEWN(ctx_arena(c), sz, d->rank + 1);
+  for (uint32_t i = 0; i < d->rank; i++) s[i] = sym_int(c, d->dims[i]);
+  return s;
+}
+uint32_t value_given(model *m, making made, const ndarray *data) {
+  arena *a = ctx_arena(m->c);
+  mvalue v = {.type = data->type, .rank = data->rank, .shape = shape_of(m->c, data), .made = made};
+  v.step = step_of(v.type);
+  for (int k = 0; k <= VARIANTS; k++) {
+    v.at[k] = copy(a, data);
+    if (k) move(&v.at[k], v.step, &m->state);
+  }
+  vec_push(a, m->values, v);
+  return m->values.n;
+}
+/* Does a value of floats of 8 bits or less occur? */
+static bool has_steps(const emodule *e) {
+  for (ex i = 1; i < e->nodes.n; i++)
+    if (et_kind(exn(e, i)->type) == K_FLOAT && step_of(exn(e, i)->type) == 0) return true;
+  return false;
+}
+static bool rounds(const ex_node *n) {
+  if (et_kind(n->type) != K_FLOAT) return false;
+  if (n->kind == EX_REDUCE) return n->op != RED_MAX && n->op != RED_MIN;
+  return n->kind == EX_OP && n->op != OP_CAST && n->op != OP_SEL && n->op != OP_BITCAST && n->op != OP_NEG &&
+         n->op != OP_ABS && n->op != OP_MAX && n->op != OP_MIN && n->op != OP_SAT && n->op != OP_SATF;
+}
+/* Does the definition compute in floats whose steps are so large that the order of a sum decides? In types of 16 bits,
+ * which compiled code replaces by f32, neither, where such floats are made of the results. */
+static bool computes_in_steps(const emodule *e) {
+  const bool steps = has_steps(e);
+  for (ex i = 1; i < e->nodes.n; i++)
+    if (rounds(exn(e, i)) && (step_of(exn(e, i)->type) == 0 || (steps && step_of(exn(e, i)->type) > 1e-4))) return true;
+  for (uint32_t i = 1; i < e->stages.n; i++) {
+    const etype t = xt(e, xs(e, i)->tensor)->type;
+    if (xs(e, i)->updates.n && et_kind(t) == K_FLOAT && step_of(t) == 0) return true;
+  }
+  return false;
+}
+/* The step of the coarsest type that values of floats are computed in: what is written as f64 may have been f32. */
+static double coarsest(const emodule *e, etype t) {
+  double step = step_of(t);
+  if (step == 0) return 0;
+  for (ex i = 1; i < e->nodes.n; i++)
+    if (exn(e, i)->kind == EX_OP && et_kind(exn(e, i)->type) == K_FLOAT) step = fmax(step, step_of(exn(e, i)->type));
+  return step;
+}
+/* The results for one variant. */
+static bool evaluate(model *m, const mnode *n, int variant, ndarray *out) {
+  emodule *e = n->i->m;
+  arena *a = ctx_arena(m->c);
+  evaluation *v = expr_eval_new(e, a, 1);
+  int64_t count;
+  for (uint32_t i = 0; i < n->i->nin; i++)
+    if (n->in[i]) expr_eval_input(v, n->i->in[i].t, &m->values.v[n->in[i] - 1].at[variant]);
+  for (uint32_t i = 1; variant && i < e->stages.n; i++) {
+    if (xs(e, i)->dead || xs(e, i)->block) continue;
+    const ndarray *r = expr_eval_get(v, xs(e, i)->tensor);
+    move((ndarray *)(uintptr_t)r, coarsest(e, r->type), &m->state);
+  }
+  expr_eval_checks(v);
+  for (uint32_t i = 0; i < n->i->nout; i++) {
+    if (!n->out[i]) continue;
+    const ndarray *r = expr_eval_get(v, n->i->out[i].t);
+    if (!nd_count(r, &count) || count > MOST_ELEMENTS) return false;
+    out[i] = copy(a, r);
+  }
+  return true;
+}
+static bool same_shape(const ndarray *a, const ndarray *b) {
+  bool same = a->rank == b->rank;
+  for (uint32_t i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
+  return same;
+}
+static bool moves_little(const mvalue *v) { return v->spread <= most_of(v->type) * fmax(v->largest, 1e-3); }
+static bool allowed(mvalue *v) {
+  int64_t n;
+  const ndarray *x = &v->at[0];
+  nd_count(x, &n);
+  v->largest = v->spread = 0;
+  for (int k = 1; k <= VARIANTS; k++) {
+    if (!same_shape(x, &v->at[k])) return false;
+    if (step_of(v->type) == 0 && memcmp(x->data, v->at[k].data, x->bytes) != 0) return false;
+  }
+  for (int64_t i = 0; et_kind(v->type) == K_FLOAT && i < n; i++) {
+    double f = element(x, i).f;
+    if (!(fabs(f) <= highest_of(v->type))) return false;
+    v->largest = fmax(v->largest, fabs(f));
+    for (int k = 1; k <= VARIANTS; k++) v->spread = fmax(v->spread, fabs(element(&v->at[k], i).f - f));
+  }
+  return moves_little(v);
+}
+/* The sizes that the definition gives; symbols for those that only a run finds. */
+static const sz *known_shape(model *m, const arg *a) {
+  int64_t n;
+  sz *s = NEWN(ctx_arena(m->c), sz, a->rank + 1);
+  for (uint32_t i = 0; i < a->rank; i++)
+    s[i] = sym_is_int(m->c, a->shape[i], &n) ? a->shape[i] : sym_fresh(m->c, "late", 0, 1000000);
+  return s;
+}
+/* The call once more, in a module of its own, with numbers for all sizes, as a model may have them that knows more; in,
+ * out: its tensors there. */
+static emodule *again(model *m, const mnode *n, arg *in, arg *out) {
+  emodule *e = expr_module(m->c);
+  const opinst *o = n->i;
+  for (uint32_t i = 0; i < o->nin; i++) {
+    in[i] = o->in[i];
+    if (!in[i].present) continue;
+    if (n->in[i]) {
+      in[i].shape = shape_of(m->c, &m->values.v[n->in[i] - 1].at[0]);
+      in[i].t = expr_tensor(e, TK_INPUT, in[i].type, in[i].shape, in[i].rank, "x", NULL);
+      vec_push(e->a, e->inputs, ((io){in[i].t, xt(e, in[i].t)->name}));
+    } else
+      in[i].t = expr_const_tensor(e, &o->data[i], "k");
+  }
+  for (uint32_t i = 0; i < o->nout; i++) out[i] = (arg){.want = o->out[i].want};
+  const char *node = arena_fmt(e->a, "n%u", m->nodes.n);
+  return notation_elaborate(m->lib, notation_nth(m->lib, n->op), e, 0, node, in, o->nin, o->attr, o->nattr, out,
+                            o->nout)
+             ? e
+             : NULL;
+}
+/* Does it stay the same where every float is computed in f64? How far it moves counts as a variant does. */
+static bool exactly(model *m, const mnode *n, mvalue *made) {
+  arg in[OPINST_MAX], out[OPINST_MAX];
+  emodule *e = again(m, n, in, out);
+  if (!e) return false;
+  for (uint32_t i = 0; i < n->i->nout; i++) {
+    if (!n->out[i]) continue;
+    xt(e, out[i].t)->output = true;
+    vec_push(e->a, e->outputs, ((io){out[i].t, "y"}));
+  }
+  if (has_steps(e)) return true;
+  expr_promote(e);
+  evaluation *v = expr_eval_new(e, ctx_arena(m->c), 1);
+  for (uint32_t i = 0; i < n->i->nin; i++)
+    if (n->in[i]) expr_eval_input(v, in[i].t, &m->values.v[n->in[i] - 1].at[0]);
+  for (uint32_t i = 0, at = 0; i < n->i->nout; i++) {
+    if (!n->out[i]) continue;
+    const ndarray *x = &made[i].at[0], *y = expr_eval_get(v, e->outputs.v[at++].t);
+    int64_t count;
+    if (!same_shape(x, y) || !nd_count(x, &count)) return false;
+    if (et_kind(x->type) != K_FLOAT && memcmp(x->data, y->data, x->bytes) != 0) return false;
+    for (int64_t k = 0; et_kind(x->type) == K_FLOAT && k < count; k++)
+      made[i].spread = fmax(made[i].spread, fabs(element(x, k).f - element(y, k).f));
+    if (!moves_little(&made[i])) return false;
+  }
+  return true;
+}
+bool node_values(model *m, mnode *n) {
+  ndarray out[1 + VARIANTS][OPINST_MAX];
+  mvalue made[OPINST_MAX];
+  uint32_t mark = diag_mark(m->c);
+  volatile bool ok = !computes_in_steps(n->i->m);
+  CTX_TRY(m->c) {
+    for (int k = 0; ok && k <= VARIANTS; k++) ok = evaluate(m, n, k, out[k]);
+  }
+  CTX_CATCH { ok = false; }
+  diag_reset(m->c, mark);
+  for (uint32_t i = 0; ok && i < n->i->nout; i++) {
+    if (!n->out[i]) continue;
+    made[i] = (mvalue){.type = out[0][i].type, .rank = out[0][i].rank, .made = MADE_NODE, .node = m->nodes.n};
+    made[i].shape = known_shape(m, &n->i->out[i]);
+    made[i].step = coarsest(n->i->m, made[i].type);
+    for (int k = 0; k <= VARIANTS; k++) made[i].at[k] = out[k][i];
+    ok = allowed(&made[i]);
+  }
+  if (ok) {
+    CTX_TRY(m->c) { ok = exactly(m, n, made); }
+    CTX_CATCH { ok = false; }
+  }
+  diag_reset(m->c, mark);
+  for (uint32_t i = 0; ok && i < n->i->nout; i++) {
+    if (!n->out[i]) continue;
+    vec_push(ctx_arena(m->c), m->values, made[i]);
+    n->out[i] = m->values.n;
+  }
+  return ok;
+}
