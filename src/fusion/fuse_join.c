@@ -313,6 +313,12 @@ static bool reads_locally(fuser *f, uint32_t k, uint32_t q, uint32_t s, const ma
   }
   return true;
 }
+/* Does a stage of kernel k need a size that kernel q computes? It is known only when q has ended. */
+static bool needs_sizes(fuser *f, uint32_t k, uint32_t q) {
+  for (uint32_t i = 0; i < f->k.v[k].st.n; i++)
+    if (late_reads(f, f->k.v[k].st.v[i], q)) return true;
+  return false;
+}
 /* ---- sibling kernels read by s over the same outer variables --------------------------------- */
 static void siblings(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
   for (uint32_t i = 0; i < deps->n; i++) {
@@ -331,7 +337,7 @@ static void siblings(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
     for (uint32_t a = 0; a < j.outer.n; a++)
       if (map_getu(tr, j.outer.v[a], &x) && vec_has(&f->k.v[k].outer, (uint32_t)x)) vec_push(f->a, no, (uint32_t)x);
     if (no.n != f->k.v[k].outer.n || f->k.v[q].st.n + f->k.v[k].st.n > FUSE_MEMBERS) continue;
-    if (between(f, k, q) || !reads_locally(f, k, q, s, tr, &no)) continue;
+    if (between(f, k, q) || needs_sizes(f, k, q) || !reads_locally(f, k, q, s, tr, &no)) continue;
     int64_t loc = 0;
     for (uint32_t a = 0; a < f->k.v[q].st.n; a++) {
       u32vec vars = {0};

@@ -63,11 +63,20 @@ static bool digits_where(unfold *u, const sz *idx, const u32vec *conds, uint64_t
 static ex named(unfold *u, ex otherwise) {
   return expr_load(u->p->m, u->to, u->by, expr_ndigits(xs(u->p->m, u->s)), otherwise);
 }
+/* An axis of size 1 has no digit that could say that a read is outside of it. */
+static bool units_inside(unfold *u, const sz *idx) {
+  const stage *x = xs(u->p->m, u->s);
+  for (uint32_t a = 0; a < x->naxes; a++)
+    if (!x->axes[a].n && !sym_eq(u->p->c, idx[a], sym_int(u->p->c, 0))) return false;
+  return true;
+}
 static ex unfolded(void *env, emodule *m, ex e) { /* bottom-up: a choice sees a load that could not be named alone */
   unfold *u = env;
   ex_node n = *exn(m, e);
-  if (n.kind == EX_LOAD && n.tensor == u->from)
+  if (n.kind == EX_LOAD && n.tensor == u->from) {
+    if (n.otherwise && !units_inside(u, n.args)) return e;
     return expr_comps(m, u->s, n.args, u->by, NULL, NULL) ? named(u, n.otherwise) : e;
+  }
   if (n.kind != EX_OP || n.op != OP_SEL || exn(m, n.args[2])->kind != EX_CONST) return e;
   ex_node l = *exn(m, n.args[1]);
   u32vec conds = {0};

@@ -168,6 +168,7 @@ static bool fold_into(pw *p, uint32_t s) {
   ex top = xs(m, y)->value;
   lin k = {0};
   bool whole = whole_sum(p, xs(m, s)->value);
+  if (!uses(m, top, l, ks.uses)) return false; /* it only says where to read */
   if (whole) ks.l = with_whole(&ks, p, top), ks.uses = map_new(p->a);
   for (;;) {
     k = linear(&ks, top);

@@ -254,6 +254,16 @@ static const example examples[] = {
      "stage y: i64[a<2, b<60] out = sum[k<60] i64(x[a, k] > x[a, b] or x[a, k] == x[a, b] and #(b - k - 1) >= 0)\n"
      "stage z: i64[c<2, d<60] out = sum[l<60] i64(x[c, l] > x[c, d])\n"
      "output y \"y\"\noutput z \"z\"\n"},
+    {"a size that is found there is none yet in the kernel that finds it", "elementwise 2, row 1",
+     "size m in 0..9\n"
+     "tensor x: i64[9] input \"x\"\n"
+     "stage n: i64[] = sum[b<9] i64(x[b] > 0)\n"
+     "stage p: i64[] = n[] < #(m + 1) ? 9223372036854775807 : 0\n"
+     "stage v: i64[] = p[] == 9223372036854775807 ? 0 : n[]\n"
+     "stage y: i64[i<m] out = #i\n"
+     "late m = n <= 9\n"
+     "check p = v in -m .. m + 1 over [] \"position\" node \"p\"\n"
+     "output y \"y\"\n"},
     {"an output of a branch; stages stay in their blocks", "elementwise 3",
      "tensor x: f32[4] input \"x\"\n"
      "tensor b: bool[] input \"b\"\n"
