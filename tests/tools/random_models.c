@@ -57,15 +57,17 @@ static void report(worker *w, model *m, unsigned long long seed) {
   model_shrink(m, fails, w);
   bool again = fails(w, m);
   snprintf(way, TEXT, "%s", again ? w->b->text[w->job] : "not the second time");
-  for (uint32_t i = 0; i < m->nodes.n; i++) nodes += !m->nodes.v[i].dead;
+  for (uint32_t i = 0; i < m->nodes.n; i++) nodes += !m->nodes.v[i].gone;
   model_write(m, arena_fmt(ctx_arena(m->c), "%s/%llu.onnx", out_folder, seed));
   model_arrays(m, arena_fmt(ctx_arena(m->c), "%s/%llu.npz", out_folder, seed));
   printf("FAIL seed %llu: %s; %u nodes are left (%s/%llu.onnx, .npz): %s\n", seed, first, nodes, out_folder, seed, way);
   for (uint32_t i = 0; i < m->nodes.n; i++) {
-    if (m->nodes.v[i].dead) continue;
+    const mnode *n = &m->nodes.v[i];
+    static const char *const flow[] = {"", "If", "Loop", "Scan"};
+    if (n->gone) continue;
     sbuf s = sbuf_new(ctx_arena(m->c));
-    opinst_print(m->c, notation_nth(m->lib, m->nodes.v[i].op), m->nodes.v[i].i, &s);
-    printf("  %s\n", s.s);
+    if (n->kind == NODE_CALL) opinst_print(m->c, notation_nth(m->lib, n->op), n->i, &s);
+    printf("  %s%s%s\n", n->scope ? "  in a body: " : "", flow[n->kind], n->kind == NODE_CALL ? s.s : "");
   }
 }
 static void one(worker *w, ctx *c, const oplib *lib, uint64_t seed) {
@@ -116,7 +118,8 @@ static void work(worker *w, ctx *c, const oplib *lib, uint64_t first, double end
 /* ---- what was covered ------------------------------------------------------------------------ */
 static void print_coverage(const oplib *lib, const coverage *c) {
   const char *names[FAMILIES] = {0};
-  printf("%u models, %u nodes; %u models have open sizes\n", c->models, c->nodes, c->open);
+  printf("%u models, %u nodes; %u models have open sizes, %u an If, %u a Loop, %u a Scan\n", c->models, c->nodes,
+         c->open, c->flow[NODE_IF], c->flow[NODE_LOOP], c->flow[NODE_SCAN]);
   for (uint32_t q = 0; q < notation_count(lib); q++) {
     const opdef *d = notation_nth(lib, q);
     const char *name;
@@ -124,6 +127,8 @@ static void print_coverage(const oplib *lib, const coverage *c) {
     names[f] = name;
     printf("%7u %s%s%s\n", c->ops[q], opdef_domain(d), *opdef_domain(d) ? "::" : "", opdef_name(d));
   }
+  const char *flow;
+  names[model_family(NULL, &flow)] = "flow";
   printf("reads results of:");
   for (uint32_t i = 0; i < FAMILIES; i++)
     if (names[i]) printf(" %s", names[i]);

@@ -4,7 +4,7 @@
  * are values that are there already, where type and shape fit, else new inputs of the model or constants
  * (src/notation/instance.h). One definition is tried most patiently, by the model's seed, so that seeds in a row have
  * all of them. A call that is not legal, or whose results are none for a model
- * (random_models_value.c), is drawn again. */
+ * (random_models_value.c), is drawn again. One model in ten has an If, a Loop or a Scan (random_models_flow.c). */
 #include "random_models.h"
 #include "notation/ast.h"
 #include <string.h>
@@ -12,18 +12,24 @@
 enum { TRIES = 12, PATIENCE = 80, LEAST = 5, SPAN = 56 };
 
 uint32_t model_family(const opdef *d, const char **name) {
-  static const char *const files[] = {"contrib.ek", "experts.ek", "lists.ek", "math.ek",      "misc.ek",
-                                      "ml.ek",      "nn.ek",      "quant.ek", "recurrent.ek", "reduce.ek",
-                                      "shape.ek",   "states.ek",  "text.ek"};
+  static const char *const files[] = {"contrib", "experts",   "lists",  "math",  "misc",   "ml",   "nn",
+                                      "quant",   "recurrent", "reduce", "shape", "states", "text", "flow"};
   const uint32_t n = sizeof files / sizeof *files;
+  if (!d) return *name = "flow", n - 1;
   const char *file = strrchr(d->file, '/') ? strrchr(d->file, '/') + 1 : d->file;
   for (uint32_t i = 0; i < n; i++)
-    if (!strcmp(files[i], file)) return *name = files[i], i;
+    if (!strncmp(files[i], file, strlen(files[i])) && !strcmp(file + strlen(files[i]), ".ek"))
+      return *name = files[i], i;
   return *name = "other", n;
 }
-static uint32_t family(const model *m, uint32_t op) {
+uint32_t node_family(const model *m, const mnode *n) {
   const char *name;
-  return model_family(notation_nth(m->lib, op), &name);
+  return model_family(n->kind == NODE_CALL ? notation_nth(m->lib, n->op) : NULL, &name);
+}
+/* May a node of this scope read v? */
+static bool visible(const model *m, const mvalue *v, uint32_t scope) {
+  while (scope && scope != v->scope) scope = m->scopes.v[scope].parent;
+  return scope == v->scope;
 }
 /* The latest values are offered more often: chains are long then. */
 static uint32_t offers(model *m, arg *offer, uint32_t *which, uint32_t most) {
@@ -31,6 +37,7 @@ static uint32_t offers(model *m, arg *offer, uint32_t *which, uint32_t most) {
   for (uint32_t i = 0; m->values.n && i < most; i++) {
     uint32_t back = draw(&m->state, 1 + draw(&m->state, m->values.n));
     const mvalue *v = &m->values.v[m->values.n - 1 - back];
+    if (!visible(m, v, m->scope)) continue;
     which[n] = m->values.n - back;
     offer[n++] = (arg){.present = true, .type = v->type, .rank = v->rank, .shape = v->shape};
   }
@@ -54,61 +61,99 @@ static bool plain(const opinst *o) {
     if (o->out[i].present && o->out[i].type == ET_STR) return false;
   return true;
 }
+/* Computes the node, and puts it at the end. */
+static bool push_node(model *m, mnode *n) {
+  const uint32_t values = m->values.n;
+  n->scope = m->scope;
+  if (!node_values(m, n, true)) {
+    m->values.n = values;
+    return false;
+  }
+  vec_push(ctx_arena(m->c), m->nodes, *n);
+  return true;
+}
 static bool add_node(model *m, uint32_t op) {
   enum { OFFERS = 24 };
   arg offer[OFFERS];
   uint32_t which[OFFERS], values = m->values.n, outputs = 0;
-  static const opinst_opts none;
-  opinst_opts o = none;
-  o.node = arena_fmt(ctx_arena(m->c), "n%u", m->nodes.n), o.offers = offer,
-  o.noffers = offers(m, offer, which, draw(&m->state, 8) ? OFFERS : 0);
   opinst *call = NEW(ctx_arena(m->c), opinst);
-  uint64_t seed = m->state;
-  if (!notation_instance(m->c, m->lib, notation_nth(m->lib, op), seed, o, call) || !plain(call)) return false;
-  mnode n = {.op = op, .i = call};
+  mnode n = {.op = op, .i = call, .name = arena_fmt(ctx_arena(m->c), "n%u", m->nodes.n)};
+  const opinst_opts o = {
+      .node = n.name, .offers = offer, .noffers = offers(m, offer, which, draw(&m->state, 8) ? OFFERS : 0)};
+  if (!notation_instance(m->c, m->lib, notation_nth(m->lib, op), m->state, o, call) || !plain(call)) return false;
   place_inputs(m, &n, which);
+  n.nin = call->nin, n.nout = call->nout;
   for (uint32_t i = 0; i < call->nout; i++) {
     n.out[i] = call->out[i].present && call->out[i].want;
     outputs += n.out[i];
   }
-  if (!outputs || !node_values(m, &n)) {
-    m->values.n = values;
-    return false;
+  if (outputs && push_node(m, &n)) return true;
+  m->values.n = values;
+  return false;
+}
+uint32_t add_call(model *m, const char *op, const uint32_t *in, uint32_t nin) {
+  const opdef *d = notation_find(m->lib, "", op);
+  opinst *call = NEW(ctx_arena(m->c), opinst);
+  mnode n = {.i = call, .name = arena_fmt(ctx_arena(m->c), "n%u", m->nodes.n), .nin = nin, .nout = 1};
+  uint32_t mark = diag_mark(m->c);
+  volatile bool ok = false;
+  while (notation_nth(m->lib, n.op) != d) n.op++;
+  *call = (opinst){.m = expr_module(m->c), .nin = nin, .nout = 1};
+  for (uint32_t i = 0; i < nin; i++) {
+    const mvalue *v = &m->values.v[in[i] - 1];
+    tid t = expr_tensor(call->m, TK_INPUT, v->type, v->shape, v->rank, "x", NULL);
+    vec_push(call->m->a, call->m->inputs, ((io){t, "x"}));
+    call->in[i] = (arg){.present = true, .type = v->type, .rank = v->rank, .shape = v->shape, .t = t};
+    n.in[i] = in[i];
   }
-  for (uint32_t i = 0; i < call->nin; i++)
-    if (n.in[i]) m->values.v[n.in[i] - 1].uses++;
-  vec_push(ctx_arena(m->c), m->nodes, n);
-  return true;
+  call->out[0] = (arg){.want = true}, n.out[0] = 1;
+  uint32_t facts = sym_mark(m->c);
+  CTX_TRY(m->c) { ok = notation_elaborate(m->lib, d, call->m, 0, n.name, call->in, nin, NULL, 0, call->out, 1); }
+  CTX_CATCH { ok = false; }
+  sym_pop(m->c, facts), diag_reset(m->c, mark);
+  return ok && push_node(m, &n) ? n.out[0] : 0;
+}
+bool add_nodes(model *m, uint32_t n) {
+  const uint32_t had = m->nodes.n, count = notation_count(m->lib);
+  for (uint32_t tries = 0; m->nodes.n < had + n && tries < 40 * n; tries++) {
+    const uint32_t op = draw(&m->state, count);
+    for (int i = 0; i < TRIES && !add_node(m, op); i++) continue;
+  }
+  return m->nodes.n > had;
 }
 bool model_make(model *m) {
   m->state = m->seed * 0x9e3779b97f4a7c15u + 7;
   for (int i = 0; i < 4; i++) draw(&m->state, 2);
-  const uint32_t wanted = LEAST + draw(&m->state, SPAN);
-  bool owned = false;
-  m->symbols = draw(&m->state, 3) == 0;
-  for (uint32_t tries = 0; m->nodes.n < wanted && tries < 40 * wanted; tries++) {
-    const bool own = m->nodes.n == wanted / 2 && !owned;
-    owned |= own;
-    const uint32_t n = notation_count(m->lib), op = own ? (uint32_t)(m->seed % n) : draw(&m->state, n);
-    for (int i = 0; i < (own ? PATIENCE : TRIES) && !add_node(m, op); i++) continue;
-  }
-  for (uint32_t i = 0; m->symbols && i < m->values.n; i++) m->values.v[i].open = m->values.v[i].made == MADE_INPUT;
+  const uint32_t wanted = LEAST + draw(&m->state, SPAN), before = draw(&m->state, wanted);
+  const bool symbols = draw(&m->state, 3) == 0, flow = draw(&m->state, 9) == 0;
+  vec_push(ctx_arena(m->c), m->scopes, ((mscope){0}));
+  if (before) add_nodes(m, before);
+  for (int i = 0; i < PATIENCE && !add_node(m, (uint32_t)(m->seed % notation_count(m->lib))); i++) continue;
+  for (uint32_t i = 1 + draw(&m->state, 2), tries = 0; flow && i && tries < 20; tries++) i -= add_flow(m);
+  if (m->nodes.n < wanted) add_nodes(m, wanted - m->nodes.n);
+  for (uint32_t i = 0; symbols && i < m->values.n; i++) m->values.v[i].open = m->values.v[i].made == MADE_INPUT;
+  model_recount(m);
   return m->nodes.n >= LEAST;
 }
+static void count_pair(const model *m, coverage *c, uint32_t v, uint32_t reader) {
+  const mvalue *x = &m->values.v[v - 1];
+  if (x->made == MADE_NODE) c->pairs[node_family(m, &m->nodes.v[x->node])][reader]++;
+  if (x->made == MADE_BODY) c->pairs[node_family(m, &(mnode){.kind = NODE_LOOP})][reader]++;
+}
 void model_count(const model *m, coverage *c) {
+  bool open = false, flow[4] = {false};
   c->models++, c->nodes += m->nodes.n;
-  for (uint32_t i = 0; i < m->values.n; i++)
-    if (m->values.v[i].open) {
-      c->open++;
-      break;
-    }
+  for (uint32_t i = 0; i < m->values.n; i++) open |= m->values.v[i].open;
+  c->open += open;
   for (uint32_t i = 0; i < m->nodes.n; i++) {
     const mnode *n = &m->nodes.v[i];
-    c->ops[n->op]++;
-    for (uint32_t k = 0; k < n->i->nin; k++) {
-      if (!n->in[k]) continue;
-      const mvalue *v = &m->values.v[n->in[k] - 1];
-      if (v->made == MADE_NODE) c->pairs[family(m, m->nodes.v[v->node].op)][family(m, n->op)]++;
-    }
+    flow[n->kind] = true;
+    if (n->kind == NODE_CALL) c->ops[n->op]++;
+    for (uint32_t k = 0; k < n->nin; k++)
+      if (n->in[k]) count_pair(m, c, n->in[k], node_family(m, n));
   }
+  for (uint32_t s = 1; s < m->scopes.n; s++)
+    for (uint32_t k = 0; k < m->scopes.v[s].out.n; k++)
+      count_pair(m, c, m->scopes.v[s].out.v[k], node_family(m, &(mnode){.kind = NODE_LOOP}));
+  for (int i = 1; i < 4; i++) c->flow[i] += flow[i];
 }

@@ -5,34 +5,30 @@
  * numbers. */
 #include "random_models.h"
 
-static void recount(model *m) {
-  for (uint32_t i = 0; i < m->values.n; i++) m->values.v[i].uses = 0;
-  for (uint32_t i = 0; i < m->nodes.n; i++)
-    for (uint32_t k = 0; !m->nodes.v[i].dead && k < m->nodes.v[i].i->nin; k++)
-      if (m->nodes.v[i].in[k]) m->values.v[m->nodes.v[i].in[k] - 1].uses++;
-}
 /* Takes out n of the living nodes from the one at place `from` on; true: the rest still fails. */
 static bool without(model *m, uint32_t from, uint32_t n, bool (*fails)(void *env, model *m), void *env) {
-  u32vec gone = {0};
+  u32vec out = {0};
   uint32_t at = 0, left = 0;
+  bool inside = false; /* a body changes */
   for (uint32_t i = 0; i < m->nodes.n; i++) {
-    if (m->nodes.v[i].dead) continue;
+    if (m->nodes.v[i].gone) continue;
     if (at >= from && at < from + n)
-      vec_push(ctx_arena(m->c), gone, i);
+      vec_push(ctx_arena(m->c), out, i), inside |= m->nodes.v[i].scope != 0;
     else
       left++;
     at++;
   }
-  for (uint32_t i = 0; i < gone.n; i++) m->nodes.v[gone.v[i]].dead = true;
-  recount(m);
-  if (left && gone.n && fails(env, m)) return true;
-  for (uint32_t i = 0; i < gone.n; i++) m->nodes.v[gone.v[i]].dead = false;
-  recount(m);
+  for (uint32_t i = 0; i < out.n; i++) m->nodes.v[out.v[i]].dead = true;
+  model_recount(m);
+  if (left && out.n && (!inside || nodes_values(m, 0)) && fails(env, m)) return true;
+  for (uint32_t i = 0; i < out.n; i++) m->nodes.v[out.v[i]].dead = false;
+  model_recount(m);
+  if (inside) nodes_values(m, 0);
   return false;
 }
 static uint32_t living(const model *m) {
   uint32_t n = 0;
-  for (uint32_t i = 0; i < m->nodes.n; i++) n += !m->nodes.v[i].dead;
+  for (uint32_t i = 0; i < m->nodes.n; i++) n += !m->nodes.v[i].gone;
   return n;
 }
 void model_shrink(model *m, bool (*fails)(void *env, model *m), void *env) {

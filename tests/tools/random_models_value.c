@@ -24,16 +24,19 @@ static double highest_of(etype t) { return t == ET_F16 ? 1e3 : 1e5; }
 static scalar element(const ndarray *d, int64_t i) {
   return et_load(d->type, (const uint8_t *)d->data + i * et_bytes(d->type));
 }
-/* Every element by about a rounding, up or down; f16 also by what it loses near 0. */
-static void move(ndarray *d, double step, uint64_t *state) {
+/* Every element by about a rounding, in variant 1 up, in 2 down, in others either; zeros in
+ * their sign; f16 also by what it loses near 0.
+ */
+static void move(ndarray *d, double step, int variant, uint64_t *state) {
   int64_t n;
   const double least = d->type == ET_F16 ? 0x1p-24 : 0;
   if (et_kind(d->type) != K_FLOAT || step == 0 || !nd_count(d, &n)) return;
   for (int64_t i = 0; i < n; i++) {
-    const double part = (double)(64 + draw(state, 192)) / 128 * (draw(state, 2) ? 1 : -1),
-                 lost = draw(state, 2) ? least : -least;
+    const bool up = variant == 1 || (variant > 2 && draw(state, 2));
+    const double part = (double)(64 + draw(state, 192)) / 128 * (up ? 1 : -1), lost = up ? least : -least;
+    const double x = element(d, i).f, zero = up ? 0.0 : -0.0; /* the sign of a zero is left open */
     et_store(d->type, (uint8_t *)(uintptr_t)d->data + i * et_bytes(d->type),
-             (scalar){.f = element(d, i).f * (1 + step * part) + lost});
+             (scalar){.f = x == 0 ? zero + lost : x * (1 + step * part) + lost});
   }
 }
 static ndarray copy(arena *a, const ndarray *d) {
@@ -43,18 +46,18 @@ static ndarray copy(arena *a, const ndarray *d) {
   r.data = to;
   return r;
 }
-static const sz *shape_of(ctx *c, const ndarray *d) {
+const sz *numbers_of(ctx *c, const ndarray *d) {
   sz *s = NEWN(ctx_arena(c), sz, d->rank + 1);
   for (uint32_t i = 0; i < d->rank; i++) s[i] = sym_int(c, d->dims[i]);
   return s;
 }
 uint32_t value_given(model *m, making made, const ndarray *data) {
   arena *a = ctx_arena(m->c);
-  mvalue v = {.type = data->type, .rank = data->rank, .shape = shape_of(m->c, data), .made = made};
+  mvalue v = {.type = data->type, .rank = data->rank, .shape = numbers_of(m->c, data), .made = made};
   v.step = step_of(v.type);
   for (int k = 0; k <= VARIANTS; k++) {
     v.at[k] = copy(a, data);
-    if (k) move(&v.at[k], v.step, &m->state);
+    if (k) move(&v.at[k], v.step, k, &m->state);
   }
   vec_push(a, m->values, v);
   return m->values.n;
@@ -77,7 +80,7 @@ static bool computes_in_steps(const emodule *e) {
   const bool steps = has_steps(e);
   for (ex i = 1; i < e->nodes.n; i++)
     if (rounds(exn(e, i)) && (step_of(exn(e, i)->type) == 0 || (steps && step_of(exn(e, i)->type) > 1e-4))) return true;
-  for (uint32_t i = 1; i < e->stages.n; i++) {
+  for (uint32_t i = 0; i < e->stages.n; i++) {
     const etype t = xt(e, xs(e, i)->tensor)->type;
     if (xs(e, i)->updates.n && et_kind(t) == K_FLOAT && step_of(t) == 0) return true;
   }
@@ -99,10 +102,10 @@ static bool evaluate(model *m, const mnode *n, int variant, ndarray *out) {
   int64_t count;
   for (uint32_t i = 0; i < n->i->nin; i++)
     if (n->in[i]) expr_eval_input(v, n->i->in[i].t, &m->values.v[n->in[i] - 1].at[variant]);
-  for (uint32_t i = 1; variant && i < e->stages.n; i++) {
+  for (uint32_t i = 0; variant && i < e->stages.n; i++) {
     if (xs(e, i)->dead || xs(e, i)->block) continue;
     const ndarray *r = expr_eval_get(v, xs(e, i)->tensor);
-    move((ndarray *)(uintptr_t)r, coarsest(e, r->type), &m->state);
+    move((ndarray *)(uintptr_t)r, coarsest(e, r->type), variant, &m->state);
   }
   expr_eval_checks(v);
   for (uint32_t i = 0; i < n->i->nout; i++) {
@@ -118,12 +121,14 @@ static bool same_shape(const ndarray *a, const ndarray *b) {
   for (uint32_t i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
   return same;
 }
-static bool moves_little(const mvalue *v) { return v->spread <= most_of(v->type) * fmax(v->largest, 1e-3); }
-static bool allowed(mvalue *v) {
+static bool moves_little(const mvalue *v) {
+  const double most = fmin(fmax(most_of(v->type), 1e3 * v->step), 0.1);
+  return v->spread <= most * fmax(v->largest, 1e-3);
+}
+bool value_allowed(mvalue *v) {
   int64_t n;
   const ndarray *x = &v->at[0];
   nd_count(x, &n);
-  v->largest = v->spread = 0;
   for (int k = 1; k <= VARIANTS; k++) {
     if (!same_shape(x, &v->at[k])) return false;
     if (step_of(v->type) == 0 && memcmp(x->data, v->at[k].data, x->bytes) != 0) return false;
@@ -153,18 +158,18 @@ static emodule *again(model *m, const mnode *n, arg *in, arg *out) {
     in[i] = o->in[i];
     if (!in[i].present) continue;
     if (n->in[i]) {
-      in[i].shape = shape_of(m->c, &m->values.v[n->in[i] - 1].at[0]);
+      in[i].shape = numbers_of(m->c, &m->values.v[n->in[i] - 1].at[0]);
       in[i].t = expr_tensor(e, TK_INPUT, in[i].type, in[i].shape, in[i].rank, "x", NULL);
       vec_push(e->a, e->inputs, ((io){in[i].t, xt(e, in[i].t)->name}));
     } else
       in[i].t = expr_const_tensor(e, &o->data[i], "k");
   }
   for (uint32_t i = 0; i < o->nout; i++) out[i] = (arg){.want = o->out[i].want};
-  const char *node = arena_fmt(e->a, "n%u", m->nodes.n);
-  return notation_elaborate(m->lib, notation_nth(m->lib, n->op), e, 0, node, in, o->nin, o->attr, o->nattr, out,
-                            o->nout)
-             ? e
-             : NULL;
+  const uint32_t facts = sym_mark(m->c);
+  const bool ok = notation_elaborate(m->lib, notation_nth(m->lib, n->op), e, 0, n->name, in, o->nin, o->attr, o->nattr,
+                                     out, o->nout);
+  sym_pop(m->c, facts);
+  return ok ? e : NULL;
 }
 /* Does it stay the same where every float is computed in f64? How far it moves counts as a variant does. */
 static bool exactly(model *m, const mnode *n, mvalue *made) {
@@ -193,33 +198,52 @@ static bool exactly(model *m, const mnode *n, mvalue *made) {
   }
   return true;
 }
-bool node_values(model *m, mnode *n) {
+/* The results of a call, for all variants, in made[]. */
+static bool call_values(model *m, const mnode *n, mvalue *made) {
   ndarray out[1 + VARIANTS][OPINST_MAX];
-  mvalue made[OPINST_MAX];
-  uint32_t mark = diag_mark(m->c);
-  volatile bool ok = !computes_in_steps(n->i->m);
-  CTX_TRY(m->c) {
-    for (int k = 0; ok && k <= VARIANTS; k++) ok = evaluate(m, n, k, out[k]);
-  }
-  CTX_CATCH { ok = false; }
-  diag_reset(m->c, mark);
-  for (uint32_t i = 0; ok && i < n->i->nout; i++) {
+  bool ok = !computes_in_steps(n->i->m);
+  for (int k = 0; ok && k <= VARIANTS; k++) ok = evaluate(m, n, k, out[k]);
+  for (uint32_t i = 0; ok && i < n->nout; i++) {
     if (!n->out[i]) continue;
     made[i] = (mvalue){.type = out[0][i].type, .rank = out[0][i].rank, .made = MADE_NODE, .node = m->nodes.n};
     made[i].shape = known_shape(m, &n->i->out[i]);
     made[i].step = coarsest(n->i->m, made[i].type);
+    made[i].scope = n->scope;
     for (int k = 0; k <= VARIANTS; k++) made[i].at[k] = out[k][i];
-    ok = allowed(&made[i]);
+    ok = value_allowed(&made[i]);
   }
-  if (ok) {
-    CTX_TRY(m->c) { ok = exactly(m, n, made); }
-    CTX_CATCH { ok = false; }
-  }
+  return ok && exactly(m, n, made);
+}
+static bool same_sizes(const mvalue *v, const ndarray *d) {
+  bool same = v->rank == d->rank;
+  for (uint32_t i = 0; same && i < v->rank; i++) same = v->at[0].dims[i] == d->dims[i];
+  return same;
+}
+bool node_values(model *m, mnode *n, bool fresh) {
+  if (n->kind != NODE_CALL) return flow_values(m, n, fresh);
+  mvalue made[OPINST_MAX];
+  uint32_t mark = diag_mark(m->c);
+  volatile bool ok = true;
+  CTX_TRY(m->c) { ok = call_values(m, n, made); }
+  CTX_CATCH { ok = false; }
   diag_reset(m->c, mark);
-  for (uint32_t i = 0; ok && i < n->i->nout; i++) {
+  for (uint32_t i = 0; ok && i < n->nout; i++) {
     if (!n->out[i]) continue;
-    vec_push(ctx_arena(m->c), m->values, made[i]);
-    n->out[i] = m->values.n;
+    if (fresh) {
+      vec_push(ctx_arena(m->c), m->values, made[i]);
+      n->out[i] = m->values.n;
+      continue;
+    }
+    mvalue *v = &m->values.v[n->out[i] - 1];
+    ok = same_sizes(v, &made[i].at[0]);
+    memcpy(v->at, made[i].at, sizeof v->at);
+    v->spread = fmax(v->spread, made[i].spread), v->largest = fmax(v->largest, made[i].largest);
   }
+  return ok;
+}
+bool nodes_values(model *m, uint32_t scope) {
+  bool ok = true;
+  for (uint32_t i = 0; ok && i < m->nodes.n; i++)
+    if (m->nodes.v[i].scope == scope && !m->nodes.v[i].gone) ok = node_values(m, &m->nodes.v[i], false);
   return ok;
 }

@@ -214,7 +214,7 @@ static bool evaluate(ctx *c, call *k, uint64_t *nudges) {
     if (k->i.in[i].type == ET_STR || !nd_count(&k->i.data[i], &n) || n > MAX_ELEMENTS) return false;
     if (xt(m, k->i.in[i].t)->kind == TK_INPUT) expr_eval_input(v, k->i.in[i].t, &k->i.data[i]);
   }
-  for (uint32_t i = 1; nudges && i < m->stages.n; i++) {
+  for (uint32_t i = 0; nudges && i < m->stages.n; i++) {
     if (xs(m, i)->dead || xs(m, i)->block || et_kind(xt(m, xs(m, i)->tensor)->type) != K_FLOAT) continue;
     const ndarray *r = expr_eval_get(v, xs(m, i)->tensor);
     if (nd_count(r, &n)) nudge(r->type, (void *)(uintptr_t)r->data, n, nudges);
@@ -471,7 +471,7 @@ static nature nature_of(const emodule *m) {
                            : (x->op >= OP_FLOOR && x->op <= OP_TRUNC) || (x->op >= OP_ISNAN && x->op <= OP_SIGNBIT) ||
                                  (x->op >= OP_EQ && x->op <= OP_GE) || x->op == OP_CAST);
   }
-  for (uint32_t i = 1; i < m->stages.n; i++)
+  for (uint32_t i = 0; i < m->stages.n; i++)
     for (uint32_t u = 0; u < xs(m, i)->updates.n; u++)
       if (xs(m, i)->updates.v[u].op == OP_ADD || xs(m, i)->updates.v[u].op == OP_MUL) exact = moves = false;
   return moves ? MOVES : exact ? EXACT : ROUNDS;
