@@ -108,6 +108,9 @@ public:
 private:
   H *h_ = nullptr;
 };
+inline void check(ek_session *s, ek_code code) {
+  if (code) throw error(code, ek_message(s));
+}
 template <class T> void check_type(ek_type found, const char *name) {
   if (found != type_of<T>::value)
     throw error(EK_SHAPE, (std::string(name) + ": elements of type " + ek_type_name(found) + ", not " +
@@ -211,7 +214,7 @@ public:
   compiled_module(ek_session *s, ek_module *m) : s_(s), h_(m) {}
   run create_run(int threads = 0) const {
     ek_run *r;
-    if (ek_code code = ek_run_create(get(), threads, &r)) throw error(code, ek_message(s_));
+    detail::check(s_, ek_run_create(get(), threads, &r));
     return run(r, get());
   }
   std::int32_t inputs() const { return ek_module_inputs(get()); }
@@ -228,7 +231,7 @@ public:
 private:
   ek_tensor_info info(ek_code (*ask)(const ek_module *, std::int32_t, ek_tensor_info *), std::int32_t i) const {
     ek_tensor_info t;
-    if (ek_code code = ask(get(), i, &t)) throw error(code, ek_message(s_));
+    detail::check(s_, ask(get(), i, &t));
     return t;
   }
   ek_session *s_;
@@ -253,9 +256,7 @@ public:
   ek_model *get() const noexcept { return h_.get(); }
 
 private:
-  void check(ek_code code) const {
-    if (code) throw error(code, ek_message(s_));
-  }
+  void check(ek_code code) const { detail::check(s_, code); }
   ek_session *s_;
   detail::handle<ek_model, ek_model_close> h_;
 };
@@ -285,9 +286,7 @@ public:
   ek_session *get() const noexcept { return h_.get(); }
 
 private:
-  void check(ek_code code) const {
-    if (code) throw error(code, ek_message(get()));
-  }
+  void check(ek_code code) const { detail::check(get(), code); }
   detail::handle<ek_session, ek_session_destroy> h_;
 };
 

@@ -6,10 +6,10 @@ import numpy
 # the C library's name of a type: numpy's name, or that of the package ml_dtypes
 NUMPY = {"f16": "float16", "f32": "float32", "f64": "float64", "bool": "bool", "i8": "int8", "i16": "int16",
          "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64"}
-ML_DTYPES = {"bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e4m3fn": "float8_e4m3fn",
-             "f8e4m3fnuz": "float8_e4m3fnuz", "f8e5m2": "float8_e5m2", "f8e5m2fnuz": "float8_e5m2fnuz",
-             "f8e8m0": "float8_e8m0fnu", "f4e2m1": "float4_e2m1fn", "u4": "uint4", "i4": "int4", "u2": "uint2",
-             "i2": "int2"}
+ML_DTYPES = {"bf16": "bfloat16", "f8e4m3fn": "float8_e4m3fn", "f8e4m3fnuz": "float8_e4m3fnuz", "f8e5m2": "float8_e5m2",
+             "f8e5m2fnuz": "float8_e5m2fnuz", "f8e8m0": "float8_e8m0fnu", "f4e2m1": "float4_e2m1fn", "u4": "uint4",
+             "i4": "int4", "u2": "uint2", "i2": "int2"}
+TYPES = {dtype: name for table in (NUMPY, ML_DTYPES) for name, dtype in table.items()}  # by the name of the dtype
 NARROW = {"i4": "int8", "i2": "int8", "u4": "uint8", "u2": "uint8"}  # ml_dtypes leaves the byte's upper bits open
 
 
@@ -60,16 +60,14 @@ def prepare(value, name, type_name, text, dims):
         array = numpy.from_dlpack(value)
     else:
         array = _from_python(value, name, type_name, viewed or memory, dims)
-    if array.dtype != (viewed or memory) and not (array.dtype == memory and viewed is not None
-                                                  and not hasattr(value, "__array__")):
-        if not (viewed is None and type_name not in NUMPY and array.dtype.name == ML_DTYPES.get(type_name)):
-            _refuse(name, "type %s, shape" % dtype(type_name).name, dims,
-                    "type %s; convert it by .astype(%r)" % (array.dtype.name, dtype(type_name).name))
+    bits = array.dtype == memory and not hasattr(value, "__array__")  # of a type that numpy does not have
+    if array.dtype != (viewed or memory) and not bits:
+        wanted = dtype(type_name).name
+        _refuse(name, "type %s, shape" % wanted, dims,
+                "type %s; convert it by .astype(%r)" % (array.dtype.name, wanted))
     if array.dtype != memory and type_name in NARROW:
         array = array.astype(NARROW[type_name]).view(memory)
     array = numpy.require(array, requirements=["C", "A"])
-    if not array.flags.c_contiguous or not array.dtype.isnative:
-        array = numpy.ascontiguousarray(array, array.dtype.newbyteorder("="))
     return array if array.dtype == memory else array.view(memory)
 
 
@@ -93,9 +91,8 @@ class DLPack:
     ``torch.from_dlpack(einkorn.DLPack(y))``."""
 
     def __init__(self, array):
-        names = {**{v: k for k, v in NUMPY.items()}, **{v: k for k, v in ML_DTYPES.items()}}
         self.array = numpy.ascontiguousarray(array)
-        self._type = names.get(self.array.dtype.name, "?")
+        self._type = TYPES.get(self.array.dtype.name, "?")
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         if stream is not None or dl_device not in (None, (1, 0)):

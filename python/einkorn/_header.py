@@ -182,6 +182,6 @@ def _keys(data, span):
     return [k - (1 << 64) if isinstance(k, int) and k >> 63 else k for k in keys]
 
 
-def text_outputs(source):
+def text_outputs(header):
     """Names of the outputs that are strings."""
-    return [name for name, kind in Header(source).outputs.items() if kind.kind == "tensor" and kind.element == STRING]
+    return [name for name, kind in header.outputs.items() if kind.kind == "tensor" and kind.element == STRING]

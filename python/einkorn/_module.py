@@ -8,7 +8,7 @@ import numpy
 from . import _core
 from ._arrays import dtype as _dtype
 from ._errors import UsageError
-from ._header import text_outputs
+from ._header import Header, text_outputs
 from ._library import get_program
 
 Bound = _core.Bound
@@ -50,7 +50,7 @@ def _dims(dims):
     """{"N": 8, "T": (1, 8, 64), "L": (1, None, 64)} as the C library takes it."""
     rows = []
     for name, size in (dims or {}).items():
-        if isinstance(size, (tuple, list, range)) and not isinstance(size, range) and len(size) == 3:
+        if isinstance(size, (tuple, list)) and len(size) == 3:
             rows.append("%s=%d:%s:%d" % (name, size[0], "" if size[1] is None else "%d" % size[1], size[2]))
         elif isinstance(size, (int, numpy.integer)):
             rows.append("%s=%d" % (name, size))
@@ -139,7 +139,7 @@ def load(library):
 def check(model, **options):
     """Raises an error that tells all problems of a model at once; does everything short of making code. Options as
     compile."""
-    compile(model, **options).close()
+    Module(model, dict(_options(**options), check=True)).close()
 
 
 def _made(model, options):
@@ -157,7 +157,8 @@ class Module(_core.Module):
         source, name = _source(model)
         if not options.get("library"):
             options = dict(options, name=name)
-            options.setdefault("texts", text_outputs(source))
+            if "texts" not in options:
+                options["texts"] = text_outputs(Header(source))
         self = super().__new__(cls, source, options)
         self._model = source
         return self

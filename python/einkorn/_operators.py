@@ -6,11 +6,9 @@ from typing import NamedTuple
 import numpy
 
 from . import _core
-from ._arrays import ML_DTYPES, NUMPY
+from ._arrays import TYPES
 from ._errors import ModelError, UsageError
 from ._module import _options, Module
-
-_TYPE = {v: k for k, v in NUMPY.items()} | {v: k for k, v in ML_DTYPES.items()}
 
 
 class Operators(NamedTuple):
@@ -210,9 +208,9 @@ def _typed(value):
 def _type_name(array):
     if array.dtype.kind in "OUST":
         return "str"
-    if array.dtype.name not in _TYPE:
+    if array.dtype.name not in TYPES:
         raise UsageError("arrays of type %s are not supported" % array.dtype.name)
-    return _TYPE[array.dtype.name]
+    return TYPES[array.dtype.name]
 
 
 def op(definition=None, *, name=None, **options):

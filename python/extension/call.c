@@ -110,9 +110,10 @@ static PyObject *dims_tuple(const int64_t *dims, int32_t rank) {
 }
 static bool prepare(module_object *m, context *x) {
   if (x->prepared) return true;
-  ek_code code;
-  Py_BEGIN_ALLOW_THREADS code = ek_run_prepare(x->r);
-  Py_END_ALLOW_THREADS if (code) return run_failed(x, code);
+  PyThreadState *held = PyEval_SaveThread();
+  ek_code code = ek_run_prepare(x->r);
+  PyEval_RestoreThread(held);
+  if (code) return run_failed(x, code);
   for (int32_t i = 0; i < m->nout; i++) {
     slot *s = &x->out[i];
     ek_run_output_dims(x->r, i, s->dims, &s->rank);
@@ -206,13 +207,14 @@ static double now_ms(void) {
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 static ek_code timed(context *x) {
-  ek_code code;
-  Py_BEGIN_ALLOW_THREADS bool watched = (x->ms < 0 || x->ms > LONG_MS) && watch_interrupt(x->r);
+  PyThreadState *held = PyEval_SaveThread();
+  bool watched = (x->ms < 0 || x->ms > LONG_MS) && watch_interrupt(x->r);
   double t = now_ms();
-  code = ek_run_execute(x->r);
+  ek_code code = ek_run_execute(x->r);
   x->ms = now_ms() - t;
   if (watched) unwatch_interrupt();
-  Py_END_ALLOW_THREADS return code;
+  PyEval_RestoreThread(held);
+  return code;
 }
 /* An output was larger than the sizes before the run said: once more, with all such outputs in the run's memory. */
 static bool unbind_open(module_object *m, context *x) {

@@ -88,19 +88,27 @@ static PyObject *tensors_list(const tensor *t, int32_t n) { /* (name, type, dims
 }
 
 /* ---- made and ended ---------------------------------------------------------------------------- */
-static ek_code load_and_compile(module_object *m, const char *path, const char *name, bool library, const options *o) {
+typedef enum { TO_RUN, TO_CHECK, LIBRARY } making; /* a model to run; one that is only checked; a saved library */
+static ek_code load_and_compile(module_object *m, const char *path, const char *name, making what, const options *o) {
+  const void *data = m->source.buf;
+  const size_t bytes = (size_t)m->source.len;
   ek_code code;
-  Py_BEGIN_ALLOW_THREADS if (library) code =
-      path ? ek_module_load(m->s, path, &m->code)
-           : ek_module_load_memory(m->s, m->source.buf, (size_t)m->source.len, name, &m->code);
-  else {
-    code = path ? ek_load(m->s, path, &m->m) : ek_load_memory(m->s, m->source.buf, (size_t)m->source.len, name, &m->m);
-    if (!code) code = ek_compile(m->m, &o->o, &m->code);
+  PyThreadState *held = PyEval_SaveThread();
+  if (what == LIBRARY) {
+    code = path ? ek_module_load(m->s, path, &m->code) : ek_module_load_memory(m->s, data, bytes, name, &m->code);
+  } else {
+    code = path ? ek_load(m->s, path, &m->m) : ek_load_memory(m->s, data, bytes, name, &m->m);
+    if (!code) code = what == TO_CHECK ? ek_check(m->m, &o->o) : ek_compile(m->m, &o->o, &m->code);
   }
-  Py_END_ALLOW_THREADS return code;
+  PyEval_RestoreThread(held);
+  return code;
+}
+static bool option_set(PyObject *dict, const char *key) {
+  PyObject *v = PyDict_GetItemString(dict, key);
+  return v && PyObject_IsTrue(v) == 1;
 }
 static bool start(module_object *m, PyObject *source) {
-  PyObject *path = NULL, *library = PyDict_GetItemString(m->options, "library");
+  PyObject *path = NULL;
   options o;
   ek_session_options so;
   ek_session_options_init(&so);
@@ -122,12 +130,12 @@ static bool start(module_object *m, PyObject *source) {
   PyObject *ops = PyDict_GetItemString(m->options, "ops");
   good = good && (!ops || ops_load(m->s, ops));
   if (good) {
-    ek_code code =
-        load_and_compile(m, path ? PyBytes_AsString(path) : NULL, name, library && PyObject_IsTrue(library) == 1, &o);
+    making what = option_set(m->options, "library") ? LIBRARY : option_set(m->options, "check") ? TO_CHECK : TO_RUN;
+    ek_code code = load_and_compile(m, path ? PyBytes_AsString(path) : NULL, name, what, &o);
     if (code || PyErr_Occurred()) good = fail(code, ek_message(m->s));
   }
   Py_XDECREF(path);
-  return good && tensors_fill(m);
+  return good && (!m->code || tensors_fill(m));
 }
 static PyObject *module_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   PyObject *source, *dict;
@@ -231,8 +239,10 @@ static bool session_take(module_object *m, const char *what) {
     return false;
   }
   if (PyThread_acquire_lock(m->lock, NOWAIT_LOCK)) return true;
-  Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(m->lock, WAIT_LOCK);
-  Py_END_ALLOW_THREADS return true;
+  PyThreadState *held = PyEval_SaveThread();
+  PyThread_acquire_lock(m->lock, WAIT_LOCK);
+  PyEval_RestoreThread(held);
+  return true;
 }
 static void session_give(module_object *m) {
   PyThread_release_lock(m->lock);
@@ -245,9 +255,10 @@ static PyObject *save(PyObject *self, PyObject *args) { /* save(path, options) -
   ek_report r = {0};
   if (!PyArg_ParseTuple(args, "O&O!", PyUnicode_FSConverter, &path, &PyDict_Type, &dict)) return NULL;
   if (options_from(dict, &o) && session_take(m, "save")) {
-    ek_code code;
-    Py_BEGIN_ALLOW_THREADS code = ek_save(m->m, &o.o, PyBytes_AsString(path), &r);
-    Py_END_ALLOW_THREADS result = code || PyErr_Occurred() ? fail(code, ek_message(m->s)) : report_dict(&r);
+    PyThreadState *held = PyEval_SaveThread();
+    ek_code code = ek_save(m->m, &o.o, PyBytes_AsString(path), &r);
+    PyEval_RestoreThread(held);
+    result = code || PyErr_Occurred() ? fail(code, ek_message(m->s)) : report_dict(&r);
     session_give(m);
   }
   Py_DECREF(path);
@@ -263,9 +274,10 @@ static PyObject *show(PyObject *self, PyObject *args) { /* show(options, stage, 
   if (!PyArg_ParseTuple(args, "O!szzp", &PyDict_Type, &dict, &w.stage, &w.after, &w.node, &w.weights_inline) ||
       !options_from(dict, &o) || !session_take(m, "show"))
     return NULL;
-  ek_code code;
-  Py_BEGIN_ALLOW_THREADS code = ek_show(m->m, &o.o, &w, &text);
-  Py_END_ALLOW_THREADS result = code || PyErr_Occurred() ? fail(code, ek_message(m->s)) : text_of(text);
+  PyThreadState *held = PyEval_SaveThread();
+  ek_code code = ek_show(m->m, &o.o, &w, &text);
+  PyEval_RestoreThread(held);
+  result = code || PyErr_Occurred() ? fail(code, ek_message(m->s)) : text_of(text);
   session_give(m);
   return result;
 }
@@ -275,9 +287,10 @@ static PyObject *check(PyObject *self, PyObject *args) { /* check(options) */
   options o;
   if (!PyArg_ParseTuple(args, "O!", &PyDict_Type, &dict) || !options_from(dict, &o) || !session_take(m, "check"))
     return NULL;
-  ek_code code;
-  Py_BEGIN_ALLOW_THREADS code = ek_check(m->m, &o.o);
-  Py_END_ALLOW_THREADS PyObject *result = code || PyErr_Occurred() ? fail(code, ek_message(m->s)) : Py_NewRef(Py_None);
+  PyThreadState *held = PyEval_SaveThread();
+  ek_code code = ek_check(m->m, &o.o);
+  PyEval_RestoreThread(held);
+  PyObject *result = code || PyErr_Occurred() ? fail(code, ek_message(m->s)) : Py_NewRef(Py_None);
   session_give(m);
   return result;
 }

@@ -116,8 +116,9 @@ const char *cache_key(ctx *c, const ek_model *m, const pipe_opts *o, uint8_t mod
     sb_fmt(&b, " %lld:%lld:%lld", (long long)o->dims[i].lo, (long long)o->dims[i].value, (long long)o->dims[i].hi);
   }
   for (uint32_t i = 0; i < m->nops; i++) {
-    bytes f = {(const uint8_t *)m->ops[i].text, m->ops[i].bytes};
-    if (!f.p && !file_map(c, m->ops[i].name, &f)) return NULL;
+    bytes f;
+    const ops_source s = own_ops_source(&m->ops[i]);
+    if (!ops_text(c, &s, &f)) return NULL;
     content_digest(f.p, f.n, d);
     put_digest(&b, "operators", d);
   }

@@ -53,7 +53,8 @@ typedef struct own_ops {
 /* puts a copy of `o` behind the `*n` definitions of *list; false: no memory */
 bool own_ops_add(const memory *m, own_ops **list, uint32_t *n, const own_ops *o);
 void own_ops_free(const memory *m, own_ops *list, uint32_t n);
-ops_sources own_ops_sources(ctx *c, const own_ops *list, uint32_t n); /* as compiling reads them */
+ops_source own_ops_source(const own_ops *o); /* as compiling reads it */
+ops_sources own_ops_sources(ctx *c, const own_ops *list, uint32_t n);
 
 ctx *session_ctx(ek_session *s); /* a context with the session's memory; NULL when there is none */
 

@@ -135,12 +135,16 @@ bool pipe_load(pipeline *p, const source *s) {
 }
 
 /* ---- 2. what its operators mean -------------------------------------------------------------- */
+bool ops_text(ctx *c, const ops_source *s, bytes *out) {
+  *out = s->text;
+  return s->text.p || file_map(c, s->name, out);
+}
 oplib *pipe_library(ctx *c, const ops_sources *user) {
   oplib *lib = notation_lib(c);
   if (!notation_add_builtin(lib)) ctx_unwind(c);
   for (uint32_t i = 0; user && i < user->n; i++) {
-    bytes b = user->v[i].text;
-    if (!b.p && !file_map(c, user->v[i].name, &b)) ctx_unwind(c);
+    bytes b;
+    if (!ops_text(c, &user->v[i], &b)) ctx_unwind(c);
     if (!notation_add(lib, (const char *)b.p, b.n, user->v[i].name)) ctx_unwind(c);
   }
   return lib;

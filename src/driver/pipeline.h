@@ -104,7 +104,8 @@ typedef struct ops_source { /* operator definitions of the user */
   bytes text;               /* p NULL: what the file holds when it is read */
 } ops_source;
 typedef VEC(ops_source) ops_sources;
-oplib *pipe_library(ctx *c, const ops_sources *user); /* the built-in operators and the user's */
+bool ops_text(ctx *c, const ops_source *s, bytes *out); /* the definitions' text; false: an error was recorded */
+oplib *pipe_library(ctx *c, const ops_sources *user);   /* the built-in operators and the user's */
 /* A format of models (front_ends.c). */
 typedef struct front_end {
   const char *name;            /* name of the format */

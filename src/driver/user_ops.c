@@ -28,17 +28,18 @@ void own_ops_free(const memory *m, own_ops *list, uint32_t n) {
   }
   mem_put(m, list);
 }
+ops_source own_ops_source(const own_ops *o) { return (ops_source){o->name, {(const uint8_t *)o->text, o->bytes}}; }
 ops_sources own_ops_sources(ctx *c, const own_ops *list, uint32_t n) {
   ops_sources v = {0};
-  for (uint32_t i = 0; i < n; i++)
-    vec_push(ctx_arena(c), v, ((ops_source){list[i].name, {(const uint8_t *)list[i].text, list[i].bytes}}));
+  for (uint32_t i = 0; i < n; i++) vec_push(ctx_arena(c), v, own_ops_source(&list[i]));
   return v;
 }
 static void check(ctx *c, const own_ops *o) {
   CTX_TRY(c) {
-    bytes b = {(const uint8_t *)o->text, o->bytes};
+    bytes b;
+    const ops_source s = own_ops_source(o);
     oplib *lib = pipe_library(c, NULL); /* definitions may call built-in ones */
-    if (b.p || file_map(c, o->name, &b)) notation_add(lib, (const char *)b.p, b.n, o->name);
+    if (ops_text(c, &s, &b)) notation_add(lib, (const char *)b.p, b.n, o->name);
   }
   CTX_CATCH {}
 }

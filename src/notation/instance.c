@@ -164,17 +164,24 @@ static etype pick_type(guess *g, uint32_t mask) {
     if ((mask >> t & 1) && !k--) return (etype)t;
   return ET_F32;
 }
-static etype type_of(guess *g, const char *elem) {
-  uint32_t mask = 0, m;
+/* The number of the definition's type variable of that name; OPINST_MAX: there is none. types: those that it may be. */
+static uint32_t type_variable(const guess *g, const char *name, uint32_t *types) {
+  uint32_t m;
   for (uint32_t i = 0; i < g->d->ntv && i < OPINST_MAX; i++) {
     const tvar *v = &g->d->tv[i];
-    if (v->name != elem) continue;
+    if (v->name != name) continue;
+    *types = v->nsets ? 0 : ~0u;
     for (uint32_t j = 0; j < v->nsets; j++)
-      if (elem_set(v->sets[j], &m)) mask |= m;
-    if (!g->tv[i]) g->tv[i] = pick_type(g, v->nsets ? mask : ~0u);
-    return g->tv[i];
+      if (elem_set(v->sets[j], &m)) *types |= m;
+    return i;
   }
-  return elem_set(elem, &mask) ? pick_type(g, mask) : ET_F32;
+  return OPINST_MAX;
+}
+static etype type_of(guess *g, const char *elem) {
+  uint32_t types, i = type_variable(g, elem, &types);
+  if (i == OPINST_MAX) return elem_set(elem, &types) ? pick_type(g, types) : ET_F32;
+  if (!g->tv[i]) g->tv[i] = pick_type(g, types);
+  return g->tv[i];
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -426,18 +433,12 @@ static void any_shape(guess *g, const param *p, sz *shape, uint32_t *rank, const
 /* ---- inputs that are tensors of the caller --------------------------------------------------- */
 /* May an input of this element type be of type t? slot: the type variable that this decides; OPINST_MAX: none. */
 static bool takes_type(const guess *g, const char *elem, etype t, uint32_t *slot) {
-  uint32_t mask = 0, m;
+  uint32_t types, i = type_variable(g, elem, &types);
   *slot = OPINST_MAX;
-  for (uint32_t i = 0; i < g->d->ntv && i < OPINST_MAX; i++) {
-    const tvar *v = &g->d->tv[i];
-    if (v->name != elem) continue;
-    for (uint32_t j = 0; j < v->nsets; j++)
-      if (elem_set(v->sets[j], &m)) mask |= m;
-    if (g->tv[i]) return g->tv[i] == t;
-    *slot = i;
-    return !v->nsets || (mask >> t & 1);
-  }
-  return elem_set(elem, &mask) && (mask >> t & 1);
+  if (i == OPINST_MAX) return elem_set(elem, &types) && (types >> t & 1);
+  if (g->tv[i]) return g->tv[i] == t;
+  *slot = i;
+  return types >> t & 1;
 }
 /* How many axes of a shape of this rank each entry of a type stands for: what is known keeps its length, the first
  * other pack takes the rest. */

@@ -23,6 +23,9 @@ with tempfile.TemporaryDirectory() as folder:
             einkorn.load(os.path.join(folder, "m.so"))(*inputs)
         except Exception as e:
             failed.append("%s: %s: %s" % (os.path.basename(path), type(e).__name__, e))
+with open("/proc/self/maps") as f:
+    if "LLVM" in f.read():
+        failed.append("LLVM was loaded")
 print("\n".join(failed))
 print("%d models, %d failed" % (len(models), len(failed)))
 sys.exit(bool(failed) or len(models) < 100)

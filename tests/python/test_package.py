@@ -186,6 +186,7 @@ class Digits(unittest.TestCase):
                 (lambda: einkorn.compile(7), TypeError, "int"),
                 (lambda: self.m.show("picture"), einkorn.UsageError, "picture"),
                 (lambda: self.m.save("/nowhere/x.so"), einkorn.FileError, "nowhere"),
+                (lambda: einkorn.check(DIGITS, dims={"N": 1, "M": 1}), einkorn.UsageError, "M"),
                 (lambda: einkorn.load(DIGITS), einkorn.EinkornError, ".")):
             with self.subTest(text), self.assertRaisesRegex(error, text):
                 call()
@@ -198,6 +199,7 @@ class Digits(unittest.TestCase):
         self.assertIn("conv1", self.m.show())
         self.assertIn("stage", self.m.show("expr", after="inline", node="conv1"))
         self.assertIsNone(self.m.check())
+        self.assertIsNone(einkorn.check(DIGITS))
         self.assertGreater(len(self.m.kernels({"image": self.x})), 2)
         self.assertIn("conv1", self.m.explain(seconds=0.05))
         self.assertIn("image", repr(self.m))

@@ -3,7 +3,7 @@
  * almost do, for AVX2 and AVX-512.
  *   test_equal MODEL...    tells of these how many kernels were not scheduled */
 #include "driver/pipeline.h"
-#include <dirent.h>
+#include "each_model.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,29 +56,27 @@ static uint32_t equal_kernels(const source *s, const char *target) {
   ctx_free(one), ctx_free(two);
   return same ? n : UINT32_MAX;
 }
+typedef struct counts {
+  uint32_t bad;   /* models for which something differs */
+  uint32_t equal; /* launches of equal kernels */
+} counts;
+static void count(void *env, const char *path) {
+  counts *n = env;
+  for (size_t k = 0; k < TARGETS; k++) {
+    uint32_t found = equal_kernels(&(source){.path = path, .name = path}, targets[k]);
+    if (found == UINT32_MAX)
+      n->bad++;
+    else
+      n->equal += found;
+  }
+}
 static void test_models(void **state) {
   (void)state;
-  uint32_t bad = 0, equal = 0;
-  struct dirent **all;
-  int n = scandir(EK_SOURCE_DIR "/tests/models", &all, NULL, alphasort);
-  assert_true(n > 0);
-  for (int i = 0; i < n; i++) {
-    const char *dot = strrchr(all[i]->d_name, '.');
-    char path[1024];
-    snprintf(path, sizeof path, "%s/tests/models/%s", EK_SOURCE_DIR, all[i]->d_name);
-    for (size_t k = 0; dot && !strcmp(dot, ".onnx") && k < TARGETS; k++) {
-      uint32_t found = equal_kernels(&(source){.path = path, .name = path}, targets[k]);
-      if (found == UINT32_MAX)
-        bad++;
-      else
-        equal += found;
-    }
-    free(all[i]);
-  }
-  free(all);
-  printf("%u launches of equal kernels\n", equal);
-  assert_int_equal(bad, 0);
-  assert_true(equal > 300);
+  counts n = {0, 0};
+  assert_true(each_model(count, &n) > 0);
+  printf("%u launches of equal kernels\n", n.equal);
+  assert_int_equal(n.bad, 0);
+  assert_true(n.equal > 300);
 }
 /* A dense block: each layer's window adds `growth` channels to what the layers before have, in place. */
 static uint32_t dense(int growth, const char *target) {

@@ -11,11 +11,12 @@ import numpy
 import einkorn
 
 from .. import _values
-from .._header import Header
+from .._header import Header, text_outputs
+from .._module import _options
 from ._errors import Fail, InvalidArgument, InvalidProtobuf, NotImplemented, error, translate, unavailable
 from ._options import SessionOptions
 from ._process import get_available_providers
-from ._types import code_of, type_text, word_of
+from ._types import code_of, dtype_of, type_text, word_of
 from ._values import IOBinding, OrtValue, unwrap
 
 _NO_VERSION = (1 << 63) - 1
@@ -123,10 +124,11 @@ class InferenceSession:
         if unknown:
             raise error(InvalidArgument, "the configuration entry einkorn.%s is not known" % unknown.pop())
         try:
-            module = einkorn.compile(self._source, dims={**o._dims, **dict(fixed)}, threads=o.intra_op_num_threads,
-                                     **more)
+            options = _options(dims={**o._dims, **dict(fixed)}, threads=o.intra_op_num_threads, **more)
+            options["texts"] = text_outputs(self._header)
             if self._profile:
-                module = einkorn.Module(self._source, dict(module._options, profile=1, cache=None))
+                options.update(profile=1, cache=None)
+            module = einkorn.Module(self._source, options)
         except einkorn.EinkornError as e:
             raise translate(e, True) from e
         if self._profile:
@@ -232,7 +234,6 @@ class InferenceSession:
     @staticmethod
     def _listed(array, code):
         """A list of Python's numbers takes the type that is asked for."""
-        from ._types import dtype_of
         return array.astype(dtype_of(code)) if array.dtype.kind in "biuf" and code != 8 else array
 
     def _feed(self, feed):
@@ -249,23 +250,18 @@ class InferenceSession:
         for name, kind in self._flexible.items():
             items = self._items(name, kind, unwrap(feed.get(name)))
             counts.append((name, len(items)))
-            values.update(("%s.%d" % (name, i), v) for i, v in enumerate(items))
+            values.update(items)
         return None if self._by_size else self._module_for(tuple(counts)), values
 
     def _items(self, name, kind, value):
-        """The tensors of a sequence or an optional value."""
-        inner = kind.inner
-        if kind.kind == "optional":
-            if value is None:
-                return []
-            if inner is not None and inner.kind == "seq":
-                inner = inner.inner
-            elif not isinstance(value, list):
-                value = [value]
-        if not isinstance(value, (list, tuple)):
-            raise error(InvalidArgument, "input %s: a list of arrays is expected, found %s"
-                        % (name, type(value).__name__))
-        return [self._tensor(name, inner, unwrap(v)) for v in value]
+        """The tensors of a sequence or an optional value: a list of (name, array)."""
+        try:
+            items = _values.tensors(_values.port(name, kind), value)
+        except einkorn.ShapeError as e:
+            raise translate(e, False) from e
+        while kind.inner is not None:
+            kind = kind.inner
+        return [(n, self._tensor(name, kind, unwrap(v))) for n, v in items]
 
     def _results(self, results, names):
         """What was computed, by the model's outputs: sequences as lists, maps as dicts."""
@@ -279,10 +275,7 @@ class InferenceSession:
             self._output_name(n)
         if run_options is not None and run_options.terminate:
             raise error(Fail, "Exiting due to terminate flag being set to true.")
-        try:
-            module, values = self._feed(input_feed)
-        except KeyError as e:
-            raise error(InvalidArgument, str(e)) from e
+        module, values = self._feed(input_feed)
         return self._results(self._execute(module, values), names)
 
     def _execute(self, module, values, out=None):

@@ -1,7 +1,7 @@
 """Names of types as onnxruntime writes them, such as tensor(float)."""
 import numpy
 
-from .._arrays import ML_DTYPES, dtypes
+from .._arrays import TYPES, dtype
 
 # TensorProto.DataType: (onnxruntime's word, dtype's name)
 _ROWS = {1: ("float", "float32"), 2: ("uint8", "uint8"), 3: ("int8", "int8"), 4: ("uint16", "uint16"),
@@ -14,9 +14,9 @@ _ROWS = {1: ("float", "float32"), 2: ("uint8", "uint8"), 3: ("int8", "int8"), 4:
 _CODES = {name: code for code, (_, name) in _ROWS.items()}
 
 
-def code_of(dtype):
+def code_of(found):
     """The ONNX code of a dtype; strings of any kind are strings. 0: none."""
-    return 8 if dtype.kind in "OUST" else _CODES.get(dtype.name, 0)
+    return 8 if found.kind in "OUST" else _CODES.get(found.name, 0)
 
 
 def word_of(code):
@@ -28,8 +28,7 @@ def dtype_of(code):
     if not isinstance(code, (int, numpy.integer)):
         return numpy.dtype(code)
     name = _ROWS[int(code)][1]
-    short = next((k for k, v in ML_DTYPES.items() if v == name), None)
-    return dtypes(short)[1] or dtypes(short)[0] if short else numpy.dtype(name)
+    return dtype(TYPES.get(name, ""), text=name == "object")
 
 
 def type_text(kind):

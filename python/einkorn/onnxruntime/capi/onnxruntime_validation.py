@@ -1,7 +1,8 @@
 """What onnxruntime checks of its own installation."""
+from .._process import __version__ as version
+
 has_ortmodule = False
 package_name = "onnxruntime"
-version = "1.23.0"
 cuda_version = ""
 
 
