@@ -105,11 +105,19 @@ static double largest_error(ek_module *code, ek_run *got, ek_module *exact, ek_r
   }
   return worst;
 }
+/* The larger error of those that code for AVX-512 and for AVX2 makes, where this machine runs them: the caches in the
+ * descriptions of these targets choose the tiles, so that the order of sums does not depend on the machine. */
 static double error_of(const subject *w, way how, ek_module *exact, ek_run *want) {
-  ek_module *code = compile(w, NULL, how);
-  const double e = largest_error(code, execute(code, w), exact, want);
-  ek_module_close(code);
-  return e;
+  static const char *const targets[] = {"x86-64-v4", "x86-64-v3"};
+  double worst = -1;
+  for (size_t t = 0; t < sizeof targets / sizeof *targets; t++) {
+    ek_module *code = compile(w, targets[t], how);
+    if (!code) continue;
+    const double e = largest_error(code, execute(code, w), exact, want);
+    if (!(e <= worst)) worst = e;
+    ek_module_close(code);
+  }
+  return worst;
 }
 /* How far do outputs move when each f32 of the inputs moves by an ulp, up or down? */
 static double moved_by_inputs(const subject *w, ek_module *exact, ek_run *want) {
@@ -304,8 +312,10 @@ static const char head[] =
     "How far are the results of compiled code from exact ones? The tables below are written by a test, and `make\n"
     "check-deep` measures most of it again and fails when an error has become larger (`make test` measures a part).\n"
     "\n"
-    "All figures are for f32, one thread and the default `--accuracy`, unless said. An ulp is the distance of\n"
-    "neighbouring f32 numbers at the exact value: a correctly rounded result is at most 0.5 ulp away.\n";
+    "All figures are for f32, one thread and the default `--accuracy`, unless said. Sums, norms and models are\n"
+    "compiled for AVX-512 and for AVX2 (targets `x86-64-v4` and `x86-64-v3`): the figures are the larger ones. An ulp\n"
+    "is the distance of neighbouring f32 numbers at the exact value: a correctly rounded result is at most 0.5 ulp\n"
+    "away.\n";
 static const char *const heads[SECTIONS] = {
     "\n"
     "## Functions\n"
@@ -393,15 +403,13 @@ static bool read_row(FILE *page, const char *name, section in, double *ulp, doub
   }
   return false;
 }
-/* A result with vectors of another length may differ in the last bits: a tenth more is allowed, but for functions. */
 static void compare(FILE *page) {
   for (int i = 0; i < n_rows; i++) {
     const row *r = &rows[i];
-    const double slack = r->in == FUNCTIONS ? 1 : 1.1;
     double ulp, error;
     if (!read_row(page, r->name, r->in, &ulp, &error))
       printf("FAIL %s: error %.3g; the page does not say it\n", r->name, r->error), failed++;
-    else if (r->ulp <= slack * ulp && r->error <= slack * error)
+    else if (r->ulp <= ulp && r->error <= error)
       passed++;
     else
       printf("FAIL %s: %.3g ulp, error %.3g; the page says %.3g, %.3g\n", r->name, r->ulp, r->error, ulp, error),
