@@ -5,9 +5,10 @@ PREFIX ?= /usr/local
 PACKAGES := gcc libc6-dev binutils cmake ninja-build libllvm19 lld-19 zlib1g-dev libmd-dev libcmocka-dev
 # what some tests need, and skip without
 TEST_PACKAGES := clang-format-19 g++ pkg-config man-db zsh fish strace util-linux clang-19 libclang-rt-19-dev \
-  valgrind python3-venv python3-dev
+  valgrind python3-venv python3-dev doxygen
 
-.PHONY: wheel sdist build test check-deep check-planted check-peers docs demo deps deps-test install clean help
+.PHONY: wheel sdist build test check-deep check-planted check-peers docs docs-site demo deps deps-test install clean \
+  help
 
 build: $(BUILD)/build.ninja
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -59,6 +60,12 @@ docs: build
 	@$(BUILD)/einkorn ops --table >$(BUILD)/operators.md && mv $(BUILD)/operators.md docs/operators.md
 	@python3 bench/picture.py
 
+# The documentation as a site, $(BUILD)/site; a dead link fails. Needs Debian's doxygen and python3-venv, and PyPI the
+# first time. With search, which a browser does not allow in files: python3 -m http.server -d $(BUILD)/site
+docs-site: build
+	@docs/site/build.sh -b $(BUILD)
+	@echo "$(BUILD)/site/index.html"
+
 # From nothing to classified pictures: needs a Debian 12 with git and make, neither Python nor a network once the
 # packages are there.
 demo: deps
@@ -91,5 +98,5 @@ clean:
 	@cmake --build $(BUILD) --target clean
 
 help:
-	@echo "make [build] | demo | test | check-deep | check-planted | check-peers | docs | deps | deps-test |"
-	@echo "     install [DESTDIR=..] [PREFIX=/usr/local] | clean"
+	@echo "make [build] | demo | test | check-deep | check-planted | check-peers | docs | docs-site | deps |"
+	@echo "     deps-test | install [DESTDIR=..] [PREFIX=/usr/local] | clean"

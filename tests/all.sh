@@ -38,6 +38,7 @@ if [ "$quick" ]; then
 else
   tier api "$here/api.sh" -b "$build"
   tier docs "$here/docs.sh" -b "$build"
+  tier site "$here/site.sh" -b "$build"
   tier install "$here/install.sh" -b "$build"
   tier sandbox "$here/sandbox.sh" -b "$build"
   tier examples "$here/../examples/ops/check.sh" "$build/einkorn"

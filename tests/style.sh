@@ -13,7 +13,8 @@ cd "$root" || exit 2
 failed=0 passed=0 skipped=0
 find src include tests examples bench python '(' -name '*.[ch]' -o -name '*.[ch]pp' ')' ! -path '*/build*' |
   sort >"$work/c"
-find src include tests cmake python -type f ! -path 'tests/golden/*' ! -path 'tests/fuzz/seeds/*' ! -name planted.txt |
+find src include tests cmake python docs/site -type f ! -path 'tests/golden/*' ! -path 'tests/fuzz/seeds/*' \
+  ! -name planted.txt |
   grep -E '\.([ch]|[ch]pp|def|pyi?|sh|cmake|awk|md|txt|in|map)$' | sort >"$work/people"
 printf '%s\n' CMakeLists.txt Makefile .ci/run pyproject.toml >>"$work/people"
 long() { # FILES from stdin: lines of over 120 columns

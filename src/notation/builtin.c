@@ -1,7 +1,7 @@
 /* builtin: the functions that need no definition. Three families: questions about static things (len, shape, kind,
  * onnx_type, ..), the algebra of packs (take, weave, cat, prefix, ..), and scalar functions, which run at once on sizes
- * and numbers and become operations on element values. One table names them all with their arity, for the checker too.
- */
+ * and numbers and become operations on element values. One table (builtins.def) names them all with their arity, for
+ * the checker too. */
 #include "notation/elab.h"
 #include <math.h>
 #include <stdlib.h>
@@ -9,50 +9,33 @@
 
 #define FAIL(at, ...) el_fail(x, E_SHAPE, (at)->line, (at)->col, __VA_ARGS__)
 
-/* X(name, least arguments, most; -1: any number) */
-// clang-format off
-#define BUILTINS(X) \
-  X(len, 1, 1) X(shape, 1, 1) X(rank, 1, 1) X(values, 1, 1) X(value, 1, 1) X(elem, 1, 1) \
-  X(tensor, 1, 1) X(kind, 1, 1) X(bits, 1, 1) X(typename, 1, 1) X(onnx_type, 1, 1) \
-  X(onnx_code, 1, 1) X(lowest, 1, 1) X(minval, 1, 1) X(maxval, 1, 1) X(take, 2, 2) X(drop, 2, 2) \
-  X(weave, 3, 3) X(rev, 1, 1) X(cat, 0, -1) X(iota, 1, 1) X(prefix, 1, 1) X(fill, 2, 2) \
-  X(product, 1, 1) X(total, 1, 1) X(broadcast, 0, -1) X(nth, 2, 2) X(flatten, 1, 1) X(swap, 3, 3) \
-  X(perm, 1, 1) X(sorted, 1, 1) X(unique, 1, 1) X(indexof, 2, 2) X(contains, 2, 2) X(least, 1, 1) \
-  X(most, 1, 1) X(maximum, 1, 1) X(same, 2, 2) X(einsum_plan, 2, 2) X(regex_plan, 1, 1) \
-  X(regex_search, 1, 1) X(case_plan, 1, 1) \
-  X(flat, 2, 2) X(unflat, 2, 2) X(add, 0, -1) X(mul, 0, -1) X(every, 0, -1) X(some, 0, -1) \
-  X(known, 1, 1) X(min, 1, -1) X(max, 1, -1) X(pow, 2, 2) X(fmod, 2, 2) X(nextafter, 2, 2) \
-  X(band, 2, 2) X(bor, 2, 2) X(bxor, 2, 2) X(shl, 2, 2) X(shr, 2, 2) X(bnot, 1, 1) X(fma, 3, 3) \
-  X(sat, 2, 2) X(satf, 2, 2) X(bitcast, 2, 2) X(rand, 2, 2) X(stop, 1, 1) X(abs, 1, 1) X(sign, 1, 1) \
-  X(exp, 1, 1) X(log, 1, 1) X(sqrt, 1, 1) X(sin, 1, 1) X(cos, 1, 1) X(tan, 1, 1) X(asin, 1, 1) \
-  X(acos, 1, 1) X(atan, 1, 1) X(sinh, 1, 1) X(cosh, 1, 1) X(tanh, 1, 1) X(asinh, 1, 1) \
-  X(acosh, 1, 1) X(atanh, 1, 1) X(erf, 1, 1) X(floor, 1, 1) X(ceil, 1, 1) X(round_even, 1, 1) \
-  X(trunc, 1, 1) X(isnan, 1, 1) X(isinf, 1, 1) X(signbit, 1, 1)
-// clang-format on
 typedef enum {
 #define X(name, lo, hi) F_##name,
-  BUILTINS(X)
+#define SPECIAL(name, lo, hi)
+#include "notation/builtins.def"
 #undef X
-      F_COUNT,
-  F_size,
-  F_has,
-  F_count,
-  F_reshape
+#undef SPECIAL
+  F_COUNT
 } fun;
-static const struct {
+typedef struct {
   const char *name; /* name of the function */
   int8_t lo;        /* least number of arguments */
   int8_t hi;        /* greatest number of arguments; -1: no limit */
-} table[] = {
+} arity;
+static const arity table[] = {
 #define X(name, lo, hi) {#name, lo, hi},
-    BUILTINS(X)
+#define SPECIAL(name, lo, hi)
+#include "notation/builtins.def"
 #undef X
+#undef SPECIAL
 };
-static const struct {
-  const char *name; /* name of the function */
-  int8_t lo;        /* least number of arguments */
-  int8_t hi;        /* greatest number of arguments; -1: no limit */
-} special[] = {{"size", 1, 1}, {"has", 1, 1}, {"count", 1, 1}, {"reshape", 1, -1}, {"bytes", 1, 1}, {"text", 1, 1}};
+static const arity special[] = {
+#define X(name, lo, hi)
+#define SPECIAL(name, lo, hi) {#name, lo, hi},
+#include "notation/builtins.def"
+#undef X
+#undef SPECIAL
+};
 
 bool builtin_arity(const char *name, int *min, int *max) {
   for (int i = 0; i < F_COUNT; i++)
