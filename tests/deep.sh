@@ -24,6 +24,7 @@ cmake --build "$build" -j "$jobs" --target out_of_memory random_ops random_model
   >"$build/tools.log" 2>&1 ||
   { tail -20 "$build/tools.log"; echo "FAIL the tests' tools do not build"; failed=$((failed + 1)); }
 tier package "$here/package.sh" -w -b "$build"
+tier examples "$here/examples.sh" -d -b "$build" # downloads
 tier backend "$here/backend.sh" -b "$build" -j "$jobs"
 minute=-l
 [ "$fuzz" = -f ] && minute= # a minute of threads on one module is for the long pass

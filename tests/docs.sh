@@ -17,7 +17,7 @@ while getopts b:a o; do case $o in b) build=$OPTARG;; a) all=1;; *) exit 2;; esa
 shift $((OPTIND - 1))
 build=$(cd "$build" && pwd)
 [ $# -gt 0 ] || table=1
-[ $# -gt 0 ] || set -- "$root"/*.md "$root"/docs/*.md "$root"/docs/ideas/*.md "$root"/examples/*/README.md
+[ $# -gt 0 ] || set -- "$root"/*.md "$root"/docs/*.md "$root"/docs/ideas/*.md "$root"/examples/{,*/}README.md
 work=$(mktemp -d)
 : "${EINKORN_CACHE_DIR:=$work/cache}"; export EINKORN_CACHE_DIR # never the user's own
 trap 'rm -rf "$work"' EXIT

@@ -1,0 +1,59 @@
+#!/bin/bash
+# Do the examples compute what they say? The operators of examples/ops, streaming in C, and what needs no package but
+# numpy in Python. (tests/api.sh, tests/cli.sh and tests/install.sh build the others in C and C++.) With -d those whose
+# models or libraries are packages of PyPI, each in a virtual environment of its own (examples/venv.sh).
+#   tests/examples.sh [-b BUILD] [-d]       -d downloads 250 MB into BUILD/examples when it is first run
+# Skipped where Python's headers, the packages or a network cannot be had.
+here=$(cd "$(dirname "$0")" && pwd)
+build=$here/../build downloads=
+while getopts b:d o; do case $o in b) build=$OPTARG;; d) downloads=1;; *) exit 2;; esac; done
+build=$(cd "$build" && pwd) || exit 2
+examples=$here/../examples
+passed=0 failed=0 skipped=0
+add() { # the last line of a test of the project
+  local line=${1##*$'\n'}
+  if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]
+  then passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2])) skipped=$((skipped + BASH_REMATCH[3]))
+  else echo "FAIL a test ended early"; failed=$((failed + 1)); fi
+  [ "$1" = "$line" ] || echo "${1%$'\n'*}"
+}
+unit() { # PYTHON CLASS...: their tests of tests/python/test_examples.py
+  local python=$1 log n s
+  shift
+  log=$(PYTHONPATH=$build/python "$python" "$here/python/test_examples.py" "$@" 2>&1 </dev/null)
+  n=$(sed -n 's/^Ran \([0-9]*\) tests\? in .*/\1/p' <<<"$log") s=$(sed -n 's/^OK.*skipped=\([0-9]*\).*/\1/p' <<<"$log")
+  if grep -q '^OK' <<<"$log" && [ "${n:-0}" -gt 0 ]
+  then passed=$((passed + n - ${s:-0})) skipped=$((skipped + ${s:-0}))
+  else tail -40 <<<"$log"; echo "FAIL examples: $*"; failed=$((failed + 1)); fi
+}
+streaming_in_c() { # the last guess must be the digit that the picture's name says
+  local work
+  work=$(mktemp -d)
+  if ${CC:-cc} -std=c99 -Wall -Wextra -pedantic -Werror -I"$here/../include" "$examples/streaming/stream.c" \
+    -L"$build" -leinkorn -Wl,-rpath,"$build" -o "$work/stream" >"$work/out" 2>&1 &&
+    "$work/stream" "$examples/streaming/rows.onnx" "$examples"/digits/digit_?.pgm >"$work/out" 2>&1 &&
+    [ "$(grep -cE '^digit_([0-9])\.pgm:.* \1 +[0-9]+ %$' "$work/out")" = 10 ]
+  then passed=$((passed + 1)); else cat "$work/out"; echo "FAIL streaming/stream.c"; failed=$((failed + 1)); fi
+  rm -rf "$work"
+}
+package() { # builds the Python package
+  grep -q '^build python_package:' "$build/build.ninja" || {
+    echo "no headers of Python 3.11 (python3-dev): examples in Python were skipped"
+    skipped=$((skipped + 1)); return 1; }
+  cmake --build "$build" --target python_package >"$build/examples.log" 2>&1 || { tail -20 "$build/examples.log"
+    echo "FAIL the Python package does not build"; failed=$((failed + 1)); return 1; }
+}
+if [ "$downloads" ]; then
+  ! package || for pair in text_search:TextSearch speech:Speech tabular:Tabular; do
+    if python=$("$examples/venv.sh" "$build" "${pair%:*}" 2>&1); then unit "$python" "${pair#*:}"
+    else echo "examples/${pair%:*} was skipped: $python"; skipped=$((skipped + 1)); fi
+  done
+else
+  add "$("$examples/ops/check.sh" "$build/einkorn" 2>&1)"
+  streaming_in_c
+  if ! package; then :
+  elif python=$("$here/python.sh" "$build" 2>&1); then unit "$python" Classify Streaming Distance
+  else echo "examples in Python were skipped: $python"; skipped=$((skipped + 1)); fi
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
