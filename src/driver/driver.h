@@ -149,7 +149,9 @@ void save_as_onnx(pipeline *p, const ops_sources *ops, const char *path, ek_repo
 void module_free(ek_module *m);
 /* the descriptor of a module, in which plan, run and weights are still missing */
 ek_rt_model *describe(ctx *c, emodule *m, const char *name, const char *memory);
+/* what is known of it before there is code, then how long everything took */
 void report_program(pipeline *p, ek_report *r);
+void report_times(pipeline *p, ek_report *r);
 uint32_t program_kernels(const program *p);
 /* ---- run.c ----------------------------------------------------------------------------------- */
 /* working memory, if the sizes of all inputs are fixed */

@@ -272,7 +272,7 @@ uint8_t *link_room(linking *k) {
 
 /* The mapping is the file's: pages that leave it are not lost. */
 void link_wrote(linking *k, size_t n) {
-  enum { SOME = 16 << 20 };
+  enum { SOME = 1 << 20 };
   if ((k->fresh += n) < SOME) return;
   madvise(k->map, k->map_bytes, MADV_DONTNEED);
   k->fresh = 0;

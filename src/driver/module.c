@@ -51,13 +51,14 @@ void report_program(pipeline *p, ek_report *r) {
   r->kernels = p->s->launches.n;
   r->functions = p->s->l->funcs.n;
   r->rewrites = p->rewrites;
+}
+void report_times(pipeline *p, ek_report *r) {
   r->load_ms = p->load_ms, r->passes_ms = p->passes_ms, r->schedule_ms = p->schedule_ms, r->code_ms = p->code_ms;
   r->total_ms = now_ms() - p->began;
 }
 
 /* ---- in this process ------------------------------------------------------------------------- */
-static void bind_code(pipeline *p, ek_module *m) {
-  ek_rt_model *d = describe(p->c, p->m, p->g->name, program_memory(p->p));
+static void bind_code(pipeline *p, ek_module *m, ek_rt_model *d) {
   d->plan = (ek_rt_main)jit_find(m->j, p->p->plan_fn->name);
   d->run = (ek_rt_main)jit_find(m->j, p->p->run_fn->name);
   size_t n = ((size_t)p->p->weight_bytes + 64) / 64 * 64;
@@ -65,13 +66,11 @@ static void bind_code(pipeline *p, ek_module *m) {
   m->room = NULL;
   if (!m->weights) m->weights = mem_get(&m->s->mem, n);
   if (!m->weights) ctx_fail(p->c, E_MEMORY, "no memory for %zu bytes of constants", n);
-  report_program(p, &m->report);
-  p->bound = true;
   pipe_weights(p, m->weights, NULL, NULL);
   d->weights = m->weights;
   d->weight_bytes = (int64_t)p->p->weight_bytes;
   m->d = d;
-  m->report.total_ms = now_ms() - p->began;
+  report_times(p, &m->report);
   jit_stats s = jit_get_stats(m->j);
   m->report.code_bytes = s.code_bytes;
   m->report.compiled = s.compiled;
@@ -123,11 +122,13 @@ static void make_code(pipeline *p, ek_module *m, cache *k) {
   if (!pipe_optimise(p)) return;
   more_room(p, m);
   if (!pipe_program(p)) return;
+  ek_rt_model *d = describe(p->c, p->m, p->g->name, program_memory(p->p));
+  report_program(p, &m->report);
   pipe_release(p);
   if (k) p->keep = cache_keep, p->keep_env = k;
   m->j = pipe_jit(p);
   CTX_TRY(p->c) {
-    if (!p->stopped) bind_code(p, m);
+    if (!p->stopped) bind_code(p, m, d);
     const char *why = too_large(m, p->c);
     if (why) ctx_fail(p->c, E_MEMORY, "%s", why);
     if (k && !p->stopped && cache_store(k, p, m)) {

@@ -253,6 +253,7 @@ bool pipe_program(pipeline *p) {
   bool go = ran(p, PL_LOOP, "schedule", true, now_ms() - t0);
   double t1 = now_ms();
   if (go) {
+    if (!p->timed) expr_drop_values(p->m); /* kernels stand for them now */
     p->s->l->fast = p->o.fast;
     p->p = program_build(p->s, p->g->name);
     if (!p->p || diag_errors(p->c)) ctx_unwind(p->c);
@@ -275,8 +276,10 @@ static bool still_used(const splan *s, bytes x) { /* Is any of x used by some bu
   return false;
 }
 void pipe_release(pipeline *p) {
-  if (!p->timed) expr_drop_values(p->m);
-  sym_forget_memos(p->c);
+  if (p->timed)
+    sym_forget_memos(p->c);
+  else
+    sym_forget(p->c);
   for (uint32_t t = 1; t < p->m->tensors.n; t++) {
     const tensor *x = xt(p->m, t);
     bytes b = x->narrow.type ? x->narrow.from : (bytes){x->data.data, x->data.bytes};
@@ -295,17 +298,13 @@ static void packed(void *env, bytes source) {
   ctx_release(p->c, source.p, source.n);
   file_done(p->c, source.p, source.n);
 }
-static void begun(void *env) {
-  pipeline *p = ((watching *)env)->p;
-  if (p->bound && !p->timed && !p->o.verify && !p->o.show_after.name) sym_forget(p->c);
-}
 static void written(void *env, size_t n) {
   watching *w = env;
   if (w->wrote) w->wrote(w->env, n);
 }
 void pipe_weights(pipeline *p, uint8_t *to, void (*wrote)(void *env, size_t n), void *env) {
   double t0 = now_ms();
-  program_weights(p->p, p->o.compile_threads, to, &(weights_watch){begun, packed, written, &(watching){p, wrote, env}});
+  program_weights(p->p, p->o.compile_threads, to, &(weights_watch){packed, written, &(watching){p, wrote, env}});
   file_cool(p->c);
   ran(p, PL_CODE, "weights", true, now_ms() - t0);
 }

@@ -81,7 +81,6 @@ typedef struct pipeline {
   bool stopped;       /* stop_after has ended it */
   bool standard;      /* set before pipe_load: operators stay those of ONNX, and pipe_lower does nothing */
   bool timed;         /* set before pipe_program: launches are timed (profile.c) */
-  bool bound;         /* set before pipe_weights: nobody will ask for sizes any more */
   bool unread;        /* set before pipe_program: nobody will ask for the weights */
   uint32_t lowered;   /* number of diagnostics before lowering */
   plevel at;          /* the last level reached */
@@ -120,9 +119,11 @@ bool pipe_load(pipeline *p, const source *s); /* makes the graph */
 /* expr as the definitions say, unoptimised: what the evaluator runs */
 bool pipe_lower(pipeline *p, const ops_sources *user);
 bool pipe_optimise(pipeline *p); /* makes the optimised expr module, by all passes */
-bool pipe_program(pipeline *p);  /* makes loops and the program */
-/* after pipe_program: what code is not made from gives its memory back. That is the values of the expr level, unless
- * the module is to be profiled, and constants from which no weights come: nothing reads either any more */
+/* makes loops and the program; between the two the values of the expr level give their memory back, unless the module
+ * is to be profiled */
+bool pipe_program(pipeline *p);
+/* after pipe_program: what code is not made from gives its memory back. That is constants from which no weights come
+ * and, unless the module is to be profiled, all that is known of sizes: describe and report_program come before it */
 void pipe_release(pipeline *p);
 /* The program's constants, packed; what they were packed from gives its memory back: once only. wrote (may be NULL):
  * see program_weights. */

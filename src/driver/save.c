@@ -42,12 +42,11 @@ static bool native(const target *t) {
 #endif
 }
 static void wrote(void *env, size_t n) { link_wrote(env, n); }
-static void save_object(pipeline *p, saving *s, bool shared) {
+static void save_object(pipeline *p, saving *s, ek_rt_model *d, bool shared) {
   const char *name = pipe_symbol(p->a, s->path);
   const emitter *e = emit_of(p->c, p->t);
   if (!e->object) ctx_fail(p->c, E_TARGET, "target %s is for %s: save as .c", p->t->name, e->makes);
   s->link = link_begin(p->c, s->path, shared);
-  ek_rt_model *d = describe(p->c, p->m, p->g->name, program_memory(p->p));
   code_opts o = pipe_code_opts(p);
   double t0 = now_ms();
   bool threads = native(p->t);
@@ -97,9 +96,8 @@ static void put_source(void *env, file_out *out) {
   pipe_weights_stream(k->p, put_weights, k);
   put_text(k, k->b->s + k->at, k->b->n - k->at);
 }
-static void save_source(pipeline *p, saving *s) {
+static void save_source(pipeline *p, saving *s, ek_rt_model *d) {
   const char *name = pipe_symbol(p->a, s->path);
-  ek_rt_model *d = describe(p->c, p->m, p->g->name, program_memory(p->p));
   double t0 = now_ms();
   size_t weights = (size_t)p->p->weight_bytes;
   code_model x = {.name = name, .model = d, .weights = {NULL, weights}};
@@ -117,14 +115,16 @@ static void save(pipeline *p, saving *s) {
     return;
   }
   if (!pipe_optimise(p) || !pipe_program(p)) return;
+  ek_rt_model *d = describe(p->c, p->m, p->g->name, program_memory(p->p));
+  if (s->report) report_program(p, s->report);
   pipe_release(p);
   if (ends_in(s->path, ".so") || ends_in(s->path, ".o"))
-    save_object(p, s, ends_in(s->path, ".so"));
+    save_object(p, s, d, ends_in(s->path, ".so"));
   else if (ends_in(s->path, ".c"))
-    save_source(p, s);
+    save_source(p, s, d);
   else
     ctx_fail(p->c, E_USAGE, "%s: the suffix says what to make: .so, .o, .c or .onnx", s->path);
-  if (s->report) report_program(p, s->report);
+  if (s->report) report_times(p, s->report);
 }
 static void setup(pipeline *p, void *env) {
   saving *s = env;

@@ -97,6 +97,7 @@ static void buffers(bd *k, const memplan *mem) {
     if (b->kind == BUF_WEIGHTS || b->kind == BUF_ARENA) q.bytes = simplest(k, m->bytes);
     if (b->kind == BUF_ARENA) q.offset = simplest(k, m->offset), q.first = m->first, q.last = m->last, q.late = m->late;
     collect_size(k, q.elems), collect_size(k, q.bytes), collect_size(k, q.offset);
+    if (b->kind == BUF_WEIGHTS) weights_measure(k->c, &q);
     k->buffer[i] = p->buffers.n;
     vec_push(k->a, p->buffers, q);
   }

@@ -50,6 +50,8 @@ void program_share(splan *plan, arena *a);
 
 /* weights.c */
 /* do two buffers of equal element type and size hold the same? */
+/* sets weight_bytes and weight_room of a buffer of weights */
+void weights_measure(ctx *c, pbuffer *b);
 bool weights_equal(ctx *c, const contents *a, const contents *b);
 const char *weights_digest(const program *p, const pbuffer *b, arena *a); /* SHA-256 */
 

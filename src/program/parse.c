@@ -302,6 +302,7 @@ static void buffer_line(rd *r) {
         bad(r, "an offset that is not negative");
       }
       b.weight_offset = (uint64_t)offset;
+      weights_measure(r->c, &b);
       want(r, "sha256:");
       b.sha256 = name(r, "a SHA-256 digest");
       if (strlen(b.sha256) != 64 || strspn(b.sha256, "0123456789abcdef") != 64)

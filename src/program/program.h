@@ -57,6 +57,8 @@ typedef struct pbuffer {
   bool late;              /* arena: it is in the late part */
   uint32_t first, last;   /* arena: first and last step in which it is live */
   uint64_t weight_offset; /* weights: bytes from the beginning of the weights */
+  uint64_t weight_bytes;  /* weights: elems, in bytes */
+  uint64_t weight_room;   /* weights: `bytes` as a number */
   contents from;          /* weights: how the contents are computed; its source is NULL when read from text */
   const char *sha256;     /* weights: of the contents; NULL: not computed yet */
   bool halo;              /* a border around it holds `fill` (schedule/halo.h) */
@@ -145,14 +147,14 @@ program *program_build(splan *p, const char *name); /* the program of a schedule
 void program_functions(program *p);
 /* Who is told how the weights come about; each may be NULL. One call at a time. */
 typedef struct weights_watch {
-  void (*begun)(void *env); /* sizes are not asked for any more */
   /* the bytes `source`, from which weights came, will not be read any more: at most one call for a byte */
   void (*done)(void *env, bytes source);
   void (*wrote)(void *env, size_t n); /* n more bytes are written */
-  void *env;                          /* handed to all three */
+  void *env;                          /* handed to both */
 } weights_watch;
 /* The contents of the weights, weight_bytes bytes, written on several threads; they are made only now. Fails
- * (E_USAGE) when the program was read from text. watch: may be NULL. Pages of mapped files do not stay in memory. */
+ * (E_USAGE) when the program was read from text. No size is asked about (sym_forget). watch: may be NULL. Pages of
+ * mapped files do not stay in memory. */
 void program_weights(const program *p, uint32_t threads, uint8_t *to, const weights_watch *watch);
 /* The same bytes in their order, piece by piece. */
 void program_weights_stream(const program *p, void (*put)(void *env, bytes piece), void *env);

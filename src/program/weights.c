@@ -29,6 +29,11 @@ bool weights_equal(ctx *c, const contents *x, const contents *y) {
   return same;
 }
 
+void weights_measure(ctx *c, pbuffer *b) {
+  b->weight_bytes = (uint64_t)sym_int_or(c, b->elems, 0) * et_bytes(b->type);
+  b->weight_room = (uint64_t)sym_int_or(c, b->bytes, 0);
+}
+
 /* ---- pieces ---------------------------------------------------------------------------------- */
 typedef struct piece {
   uint32_t buffer; /* number of the buffer */
@@ -50,9 +55,6 @@ typedef struct writing {
   pthread_mutex_t lock; /* guards what is left of groups, and is held while others are told */
   weights_watch watch;  /* who is told */
 } writing;
-static size_t size_of(const program *p, const pbuffer *b) {
-  return (size_t)sym_int_or(p->c, b->elems, 0) * et_bytes(b->type);
-}
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /* What is made lies in panels of columns: one, where it is not packed. */
 typedef struct panels {
@@ -123,7 +125,7 @@ static void cut_made(writing *w, arena *a, uint32_t i) {
 static void cut(writing *w, arena *a, uint32_t i, bool in_order) {
   const pbuffer *b = &w->p->buffers.v[i];
   const packing *k = b->from.pack;
-  int64_t n = (int64_t)size_of(w->p, b);
+  int64_t n = (int64_t)b->weight_bytes;
   if (b->from.transform) {
     cut_made(w, a, i);
     return;
@@ -239,7 +241,7 @@ static void places(const program *p, arena *a, u32vec *out) {
   for (uint32_t i = 1; i < p->buffers.n; i++) {
     const pbuffer *b = &p->buffers.v[i];
     uint64_t had;
-    if (b->kind != BUF_WEIGHTS || !size_of(p, b) || map_getu(seen, b->weight_offset, &had)) continue;
+    if (b->kind != BUF_WEIGHTS || !b->weight_bytes || map_getu(seen, b->weight_offset, &had)) continue;
     if (!b->from.source.p)
       ctx_fail(p->c, E_USAGE,
                "program %s was read from text, which names the weights by their SHA-256 but does not hold them; build "
@@ -272,8 +274,8 @@ static void group_sources(writing *w, arena *a, const u32vec *list, uint32_t *gr
   }
 }
 /* What lies between the buffers is 0, so that equal programs have equal weights. */
-static void fill_gap(const program *p, const pbuffer *b, uint8_t *to) {
-  size_t n = size_of(p, b), room = (size_t)sym_int_or(p->c, b->bytes, 0);
+static void fill_gap(const pbuffer *b, uint8_t *to) {
+  size_t n = (size_t)b->weight_bytes, room = (size_t)b->weight_room;
   if (room > n) memset(to + b->weight_offset + n, 0, room - n);
 }
 void program_weights(const program *p, uint32_t threads, uint8_t *to, const weights_watch *watch) {
@@ -285,13 +287,12 @@ void program_weights(const program *p, uint32_t threads, uint8_t *to, const weig
   uint32_t *group_of = NEWN(a, uint32_t, p->buffers.n + 1), n = 0;
   group_sources(w, a, &list, group_of);
   for (uint32_t i = 0; i < list.n; i++) {
-    fill_gap(p, &p->buffers.v[list.v[i]], to);
+    fill_gap(&p->buffers.v[list.v[i]], to);
     cut(w, a, list.v[i], false);
     for (; n < w->pieces.n; n++) w->groups.v[w->pieces.v[n].group = group_of[list.v[i]]].left++;
   }
   if (pthread_mutex_init(&w->lock, NULL)) ctx_fail(p->c, E_MEMORY, "no memory for a lock");
   bool volatile failed = false;
-  if (w->watch.begun) w->watch.begun(w->watch.env);
   CTX_TRY(p->c) { par_for(p->c, threads, w->pieces.n, one, w); }
   CTX_CATCH { failed = true; }
   pthread_mutex_destroy(&w->lock);
@@ -304,7 +305,7 @@ static void stream(const program *p, uint32_t i, arena *a, void (*put)(void *env
   const contents *f = &b->from;
   writing w = {.p = p};
   uint8_t *room = NULL;
-  size_t most = 0, all = size_of(p, b);
+  size_t most = 0, all = (size_t)b->weight_bytes;
   cut(&w, a, i, true);
   /* the pieces of a transformed constant do not lie side by side */
   if (f->transform) room = arena_alloc(a, all);
@@ -333,7 +334,7 @@ void program_weights_stream(const program *p, void (*put)(void *env, bytes piece
   places(p, a, &list);
   for (uint32_t i = 0; i < list.n; i++) { /* offsets were given in this order */
     const pbuffer *b = &p->buffers.v[list.v[i]];
-    size_t n = size_of(p, b), room = (size_t)sym_int_or(p->c, b->bytes, 0);
+    size_t n = (size_t)b->weight_bytes, room = (size_t)b->weight_room;
     arena *mine = arena_new(p->c);
     stream(p, list.v[i], mine, put, env);
     arena_free(mine);
@@ -346,7 +347,7 @@ const char *weights_digest(const program *p, const pbuffer *b, arena *a) {
   if (b->sha256) return b->sha256;
   sha256_state *k = sha256_begin(a);
   arena *mine = arena_new(p->c);
-  if (size_of(p, b)) stream(p, (uint32_t)(b - p->buffers.v), mine, add, k);
+  if (b->weight_bytes) stream(p, (uint32_t)(b - p->buffers.v), mine, add, k);
   arena_free(mine);
   return sha256_end(k);
 }

@@ -404,12 +404,12 @@ sz emit_address(ectx *e, const layout *lay, const sz *idx) {
 }
 bool emit_in_range(ectx *e, const layout *lay, uint32_t ax, sz idx, sz size) {
   ctx *c = e->c;
-  sz lo = idx, hi = sym_sub(c, sym_addi(c, size, -1), idx);
+  sz lo = idx;
   if (lay) {
     if (lay->axes[ax].lo) lo = sym_add(c, lo, lay->axes[ax].lo);
-    if (lay->axes[ax].hi) hi = sym_add(c, hi, lay->axes[ax].hi);
+    if (lay->axes[ax].hi) size = sym_add(c, size, lay->axes[ax].hi);
   }
-  return sym_ge0(c, lo) && sym_ge0(c, hi);
+  return sym_ge0(c, lo) && sym_lt(c, idx, size);
 }
 static scalar identity_const(ectx *e, ex x, bool *is) {
   const ex_node *n = exn(e->m, x);

@@ -331,8 +331,17 @@ bool sym_within(symtab *s, sz r, sz d) {
   }
   return sym_ge0(s->c, r) && sym_lt(s->c, r, d);
 }
-/* Differences that do not fit are not proved. */
-static bool at_least(ctx *c, sz a, sz b, int64_t by) { /* a - b >= by */
+/* a - b >= by: a difference that does not fit is not proved */
+static bool difference_ge0(symtab *s, sz a, sz b, int64_t by, sz *d) {
+  bool outer = s->soft, before = s->overflowed;
+  s->soft = true, s->overflowed = false;
+  *d = sym_addi(s->c, sym_sub(s->c, a, b), -by);
+  bool fits = !s->overflowed;
+  s->soft = outer, s->overflowed = before;
+  return fits && sym_ge0(s->c, *d);
+}
+/* The difference is dropped again: most are asked about once. */
+static bool at_least(ctx *c, sz a, sz b, int64_t by) {
   symtab *s = sym_tab(c);
   int64_t x, y, lo, hi, l2, h2;
   if (sym_const(s, a, &x) && sym_const(s, b, &y)) return (__int128)x - y >= by;
@@ -340,12 +349,15 @@ static bool at_least(ctx *c, sz a, sz b, int64_t by) { /* a - b >= by */
   sym_interval(s, b, &l2, &h2);
   if (lo != -SYM_INF && h2 != SYM_INF && (__int128)lo - h2 >= by) return true;
   if (hi != SYM_INF && l2 != -SYM_INF && (__int128)hi - l2 < by) return false;
-  bool outer = s->soft, before = s->overflowed;
-  s->soft = true, s->overflowed = false;
-  sz d = sym_addi(c, sym_sub(c, a, b), -by);
-  bool fits = !s->overflowed;
-  s->soft = outer, s->overflowed = before;
-  return fits && sym_ge0(c, d);
+  sz d;
+  if (s->substituted || s->trial) return difference_ge0(s, a, b, by, &d); /* canonical forms may need new atoms */
+  uint32_t known;
+  if (memo_get(&s->proofs, a, s->state, b, (uint32_t)by + 1, &known)) return known;
+  trial t = table_trial(s);
+  bool ok = difference_ge0(s, a, b, by, &d);
+  table_undo(s, t);
+  memo_put(s, &s->proofs, a, s->state, b, (uint32_t)by + 1, ok);
+  return ok;
 }
 bool sym_lt(ctx *c, sz a, sz b) { return at_least(c, b, a, 1); }
 bool sym_le(ctx *c, sz a, sz b) { return a == b || at_least(c, b, a, 0); }

@@ -3,6 +3,7 @@
 #include "sym/sym_in.h"
 #include <string.h>
 
+enum { TERMS = 16 };
 typedef struct row {
   atom a; /* the atom */
   sz by;  /* what stands for it */
@@ -69,17 +70,19 @@ static sz rebuild(subst *k, sz e) {
     for (uint32_t j = 0; j < m->n; j++) same &= rebuild_atom(k, m->a[j]) == sa(s, m->a[j])->self;
   }
   if (same) return e;
-  sz sum = sym_num(s, 0);
-  for (uint32_t i = 0; i < p->n; i++) {
+  sz sum = sym_num(s, 0), x[TERMS], by[TERMS];
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < p->n; i++) { /* sums of some of the terms are not kept */
     const smono *m = sm(s, p->t[i].mono);
-    sz t = sym_num(s, p->t[i].k);
+    sz t = 0;
     for (uint32_t j = 0; j < m->n; j++) {
-      sz x = rebuild_atom(k, m->a[j]);
-      for (uint8_t z = 0; z < m->e[j]; z++) t = sym_mul(k->c, t, x);
+      sz r = rebuild_atom(k, m->a[j]);
+      for (uint8_t z = 0; z < m->e[j]; z++) t = t ? sym_mul(k->c, t, r) : r;
     }
-    sum = sym_add(k->c, sum, t);
+    x[n] = t ? t : sym_num(s, 1), by[n++] = sym_num(s, p->t[i].k);
+    if (n == TERMS) sum = sym_dot(k->c, sum, x, by, n), n = 0;
   }
-  return sum;
+  return sym_dot(k->c, sum, x, by, n);
 }
 sz sym_subst(ctx *c, sz e, sym_fn f, void *env) {
   symtab *s = sym_tab(c);
