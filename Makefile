@@ -89,7 +89,10 @@ demo: deps
 # into BUILD/examples), ranks lines of text as its own implementation does. Brings Debian packages as demo does.
 demo-text:
 	@$(call packages,$(PACKAGES) python3-venv python3-dev)
-	@cmake -S . -B $(BUILD) -G Ninja >/dev/null && cmake --build $(BUILD) -j $(JOBS)
+	@cmake -S . -B $(BUILD) -G Ninja >/dev/null
+	@grep -q '^build python_package:' $(BUILD)/build.ninja || { \
+	  echo "python3 of version 3.11 or later, and its headers, are expected (Debian: python3-dev)"; exit 1; }
+	@cmake --build $(BUILD) -j $(JOBS) --target einkorn_python einkorn_program einkorn_shared
 	@cmake --build $(BUILD) --target python_package >$(BUILD)/package.log || { tail -20 $(BUILD)/package.log; exit 1; }
 	@echo "PyPI packages: $$(grep -v '^#' examples/text_search/requirements.txt | tr '\n' ' ')"
 	@python=$$(examples/venv.sh $(BUILD) text_search) && echo && \

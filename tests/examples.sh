@@ -43,11 +43,18 @@ package() { # builds the Python package
   cmake --build "$build" --target python_package >"$build/examples.log" 2>&1 || { tail -20 "$build/examples.log"
     echo "FAIL the Python package does not build"; failed=$((failed + 1)); return 1; }
 }
+with_packages() { # EXAMPLE CLASS...
+  local python name=$1
+  shift
+  if python=$("$examples/venv.sh" "$build" "$name" 2>&1); then unit "$python" "$@"
+  else echo "examples/$name was skipped: $python"; skipped=$((skipped + 1)); fi
+}
 if [ "$downloads" ]; then
-  ! package || for pair in text_search:TextSearch speech:Speech tabular:Tabular; do
-    if python=$("$examples/venv.sh" "$build" "${pair%:*}" 2>&1); then unit "$python" "${pair#*:}"
-    else echo "examples/${pair%:*} was skipped: $python"; skipped=$((skipped + 1)); fi
-  done
+  if package; then
+    with_packages text_search TextSearch
+    with_packages speech Speech
+    with_packages tabular Tabular Training # both need scikit-learn
+  fi
 else
   add "$("$examples/ops/check.sh" "$build/einkorn" 2>&1)"
   streaming_in_c

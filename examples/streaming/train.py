@@ -6,9 +6,12 @@ Network: a GRU with a state of 32 numbers, and a Gemm with Softmax that gives sc
 numpy, by going back through the eight rows; later rows count more, since early ones cannot know. Pictures are shifted
 by up to one pixel to the side. The seed is fixed; another BLAS may still change the last digits.
 
+    python train.py [ROWS.onnx]
+
 Needs numpy, scikit-learn and onnx; stream.py needs none but numpy, since rows.onnx is committed.
 """
 import pathlib
+import sys
 
 import numpy as np
 import onnx
@@ -125,12 +128,13 @@ def as_model(p):
     return model
 
 
-def main():
+def main(words):
+    path = pathlib.Path(words[0]) if words else HERE / "rows.onnx"
     data = load_digits()
     images = data.images.astype(np.float32)
     x, held, y, held_y = train_test_split(images, data.target, test_size=0.25, random_state=1, stratify=data.target)
     p = train(x, y)
-    (HERE / "rows.onnx").write_bytes(as_model(p).SerializeToString(deterministic=True))
+    path.write_bytes(as_model(p).SerializeToString(deterministic=True))
     state = np.zeros((len(held), STATE), np.float32)
     for i in range(8):
         state, _ = step(p, held[:, i], state)
@@ -139,4 +143,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

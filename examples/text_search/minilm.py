@@ -98,9 +98,9 @@ class Writer:
         return self.add_and_norm(x, self.dense(y, name + "output.dense"), name + "output.LayerNorm")
 
     def pool(self, x, mask):
-        """The mean over the tokens that the mask keeps, as a vector of length 1: dividing by their number is not
-        needed, since it does not change the direction."""
-        keep = self.node("Unsqueeze", [self.node("Cast", [mask, ], "keep_f32", to=TensorProto.FLOAT),
+        """The mean over the tokens that the mask keeps, scaled to length 1. The sum has the same direction, so that
+        nothing is divided by the number of tokens."""
+        keep = self.node("Unsqueeze", [self.node("Cast", [mask], "keep_f32", to=TensorProto.FLOAT),
                                        self.constant("last_axis", np.array([2], np.int64))], "keep")
         total = self.node("ReduceSum", [self.node("Mul", [x, keep], "kept"),
                                         self.constant("token_axis", np.array([1], np.int64))], "total", keepdims=0)

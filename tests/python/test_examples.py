@@ -92,6 +92,24 @@ class Streaming(unittest.TestCase):
             np.testing.assert_array_equal(again(row), scores)
 
 
+class Training(unittest.TestCase):
+    def test_rows(self):
+        """The model that training writes gives the accuracy that training prints, in the form that stream.py reads."""
+        import einkorn
+        from sklearn.datasets import load_digits
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "rows.onnx")
+            text = printed(example("streaming", "train").main, [path])
+            model = einkorn.compile(path)
+        share = float(re.search(r"after 8 rows: \d+ of 450 held out are right \((.*) %\)", text)[1])
+        self.assertGreater(share, 94)
+        data = load_digits()
+        state = np.zeros((len(data.images), 32), np.float32)
+        for i in range(8):
+            scores, state = model(row=data.images[:, i].astype(np.float32), state=state)
+        self.assertGreater((scores.argmax(1) == data.target).mean() * 100, share)  # it has seen three quarters of them
+
+
 class Distance(unittest.TestCase):
     def setUp(self):
         self.distance = example("ops", "distance")
