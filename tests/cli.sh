@@ -396,6 +396,11 @@ if command -v python3 >/dev/null; then tests=$((tests + 1))
 e 1 'memory' "run $digits --dim N=100 --memory-limit 1000"
 e 1 'need [0-9]* bytes of working memory .*threads.*the limit is 2048 bytes' "run $digits --memory-limit 2KiB"
 e 0 '' "run $digits --memory-limit 1G -q"
+# a saved model: what any run of it can take
+e 1 'a run may take [0-9]* bytes .*limit is 5000 bytes$' "compile $digits --dim N=1 --memory-limit 5000 -o $work/x.so"
+e 1 'a run may take .*--dim NAME=LEAST::MOST' "compile $digits --memory-limit 1G -o $work/x.so"
+e 1 'the limit is 1024 bytes' "compile $digits --dim N=1::64 --memory-limit 1K -o $work/x.c"
+e 0 '' "compile $digits --dim N=1::64 --memory-limit 10M -o $work/x.so -q"
 e 1 'out of memory: these sizes need [0-9]* bytes of working memory .[0-9]*000000' "run $digits --dim N=1000000000"
 
 # ---- files of others: what they are, and what to do ----

@@ -4,6 +4,8 @@
 #   <!-- test: file NAME -->   the block is written to NAME
 #   <!-- test: run -->         a shell script; every command must succeed
 #   <!-- test: python -->      a Python script, with the package as it was just built; skipped where that cannot be
+#   <!-- test: python goes on -->   the same, behind the Python blocks before it
+#   <!-- test: output -->      what the block before prints, compared as that of a session
 #   <!-- test: session -->     lines `$ COMMAND`, and below each what it prints (stdout and stderr): these lines in this
 #   order, other lines may stand between. `..` stands for anything within a line. The exit code counts
 #                              only where nothing is expected below.
@@ -17,7 +19,8 @@ while getopts b:a o; do case $o in b) build=$OPTARG;; a) all=1;; *) exit 2;; esa
 shift $((OPTIND - 1))
 build=$(cd "$build" && pwd)
 [ $# -gt 0 ] || table=1
-[ $# -gt 0 ] || set -- "$root"/*.md "$root"/docs/*.md "$root"/docs/ideas/*.md "$root"/examples/{,*/}README.md
+[ $# -gt 0 ] || set -- "$root"/*.md "$root"/docs/*.md "$root"/docs/{ideas,tutorial,how-to}/*.md \
+  "$root"/examples/{,*/}README.md
 work=$(mktemp -d)
 : "${EINKORN_CACHE_DIR:=$work/cache}"; export EINKORN_CACHE_DIR # never the user's own
 trap 'rm -rf "$work"' EXIT
@@ -90,6 +93,15 @@ python_ready() { # Is there a Python with numpy, and the package? Builds it when
     cmake --build "$build" --target python_package >"$work/python.log" 2>&1 || python=none
   [ "$python" != none ]
 }
+run_python() { # BLOCK...: the last one, behind the others, whose output is left out
+  (cd "$place" && PYTHONPATH=$build/python "$python" -W error -c '
+import contextlib, io, runpy, sys
+known = {}
+for path in sys.argv[1:-1]:
+    with contextlib.redirect_stdout(io.StringIO()):
+        known = runpy.run_path(path, known)
+runpy.run_path(sys.argv[-1], known, "__main__")' "$@")
+}
 for document; do
   name=${document#"$root"/} at=$work/$(tr '/' '_' <<<"${document#"$root"/}")
   place=$at/place
@@ -112,9 +124,15 @@ for document; do
       [ -d "$place" ] || { mkdir "$place" && (cd "$root" &&
         tar cf - --exclude=./build --exclude='./build-*' --exclude=./.git .) | tar xf - -C "$place"; };;
     esac
-    [ "$kind" != python ] || python_ready || { skipped=$((skipped + 1)); continue; }
     case $kind in
-    python) (cd "$place" && PYTHONPATH=$build/python "$python" -W error "$block") >"$at/out" 2>&1 </dev/null;;
+    output) [ -e "$at/last" ] || { skipped=$((skipped + 1)); continue; };;
+    python*) rm -f "$at/last"; [ "$kind" = "python goes on" ] || before=()
+      python_ready || { skipped=$((skipped + 1)); continue; };;
+    esac
+    case $kind in
+    python | "python goes on") run_python "${before[@]}" "$block" >"$at/out" 2>&1 </dev/null;;
+    output) absent=$(missing "$block" "$at/last") ||
+      { { echo "  does not print: $absent"; echo "  but:"; sed 's/^/    /' "$at/last"; } >"$at/out"; false; };;
     file\ *) mkdir -p "$(dirname "$place/${kind#file }")" && cp "$block" "$place/${kind#file }" >"$at/out" 2>&1;;
     run) (cd "$place" && bash -e "$block") >"$at/out" 2>&1 </dev/null;;
     session) session "$block" "$at/log" >"$at/out" 2>&1;;
@@ -122,6 +140,8 @@ for document; do
     esac
     if [ $? -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL $name:$line ($kind)"
       tail -20 "$at/out"; fi
+    case $kind in python*) before+=("$block");; esac
+    [ "$kind" = output ] || cp "$at/out" "$at/last"
   done
 done
 if [ "$table" ]; then # the table of operators is what the program prints

@@ -27,11 +27,11 @@ def blocks(text):
     while at < len(lines):
         line = lines[at]
         at += 1
-        found = re.fullmatch(r"<!-- test: (?:deep )?(\w+)(?: (\S+))? -->", line)
+        found = re.fullmatch(r"<!-- test: (?:deep )?(\w+)(?: (.+))? -->", line)
         if found:
             kind, name = found.groups()
             mark = KINDS.get(kind) or language(pathlib.PurePath(name or "")) or "text"
-            title = ' title="%s"' % name if name else ""
+            title = ' title="%s"' % name if kind == "file" else ""
         elif fence or line.startswith("```"):
             if not fence and mark and line == "```":
                 line, mark = "``` " + mark + title, None

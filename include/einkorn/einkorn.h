@@ -233,7 +233,8 @@ typedef struct ek_options {
   void (*pass)(void *user, const char *level, const char *pass, int changed, double ms);
   void *pass_user; /* handed to pass */
   /* bytes: ek_run_options.memory_limit of runs that say 0; a model whose working memory is known and larger is
-   * refused (EK_MEMORY). 0: no limit */
+   * refused (EK_MEMORY). ek_save refuses a model of which some run could take more, with the sizes that it permits.
+   * 0: no limit */
   uint64_t memory_limit;
   /* Compiled code and packed weights kept on disk. The default is NULL: a library writes nothing that nobody asked for.
    * "": in $EINKORN_CACHE_DIR, else $XDG_CACHE_HOME/einkorn, else ~/.cache/einkorn (what the program einkorn does);
@@ -516,7 +517,7 @@ typedef struct ek_model_info {
 EK_API ek_code ek_model_describe(ek_model *m, const ek_options *o, ek_model_info *out);
 
 typedef struct ek_op_info {
-  const char *name;      /* name of the operator */
+  const char *name;      /* name of the operator; of one that is not ONNX's own: DOMAIN::NAME */
   const char *signature; /* its inputs, attributes and outputs */
   const char *doc;       /* what the definition says about it */
   const char *file;      /* file of the definition */

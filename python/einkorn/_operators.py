@@ -168,7 +168,8 @@ class Operator:
         rows_of = ["%s = %s" % (k, _literal(v, self._attributes[k])) for k, v in attributes.items() if v is not None]
         extra = " {%s}" % ", ".join(rows_of) if rows_of else ""
         domain, _, plain = self.name.rpartition("::")
-        call = "%s(%s)%s" % ('"%s"' % self.name if domain else plain, ", ".join(n or "_" for n in names), extra)
+        called = '"%s"::%s' % (domain, plain) if domain else plain
+        call = "%s(%s)%s" % (called, ", ".join(n or "_" for n in names), extra)
         rows.append("  %s = %s" % (", ".join(outputs), call))
         rows += ["  output " + n for n in outputs]
         return 'graph "%s" ir 10 opset 23 {\n%s\n}\n' % (plain, "\n".join(rows))

@@ -81,7 +81,8 @@ const option options[] = {
     {"compile-threads", 0, "N", O_INT, AT(compile_threads), CMD_MODEL | RARE,
      "threads of the compiler (default: all the process may use)"},
     {"memory-limit", 0, "BYTES", O_BYTES, AT(memory_limit), CMD_RUN | CMD_COMPILE | CMD_BENCH,
-     "a model whose run takes more working memory is refused; 500M and 2G, too"},
+     "a model whose run takes more working memory is refused; saved ones with the largest sizes that they permit; 500M "
+     "and 2G, too"},
     {"dim", 0, "N=8,..", O_LIST, AT(dims), CMD_MODEL,
      "fixes a symbolic dimension, or with N=1:8:64 bounds it: the least, the likely and the most; may be given again"},
     {"no-cache", 0, NULL, O_FLAG, AT(no_cache), CMD_RUN | CMD_BENCH | RARE,

@@ -200,6 +200,12 @@ static bool read_dim(ctx *c, const char *text, dimfix *out) {
   *out = d;
   return true;
 }
+ek_options all_options(const ek_options *given) {
+  ek_options o;
+  ek_options_init(&o);
+  if (given) struct_read(given, &o, sizeof o);
+  return o;
+}
 bool options_read(ctx *c, const ek_session *s, const ek_options *given, pipe_opts *out) {
   ek_options o;
   ek_options_init(&o);

@@ -132,6 +132,8 @@ ek_code session_fail(ek_session *s, ek_code code, const char *fmt, ...) __attrib
 /* a pointer that is needed is NULL; s may be it */
 ek_code session_null(ek_session *s);
 void diag_print(const diag *d, sbuf *b); /* appends a diagnostic as one line, without a newline */
+/* the options given, and the defaults for the rest. A wrong size is told by options_read */
+ek_options all_options(const ek_options *given);
 /* false: an error was recorded */
 bool options_read(ctx *c, const ek_session *s, const ek_options *o, pipe_opts *out);
 source model_source(const ek_model *m);

@@ -278,7 +278,9 @@ static void list_ops(ctx *c, listing *l) {
     sbuf b = sbuf_new(ctx_arena(c));
     opdef_signature(d, &b);
     srcpos at = opdef_pos(d);
-    r[i] = (ek_op_info){opdef_name(d), b.s ? b.s : "", opdef_doc(d), at.file ? at.file : "", at.line};
+    const char *name = opdef_name(d), *domain = opdef_domain(d);
+    if (domain[0]) name = arena_fmt(ctx_arena(c), "%s::%s", domain, name);
+    r[i] = (ek_op_info){name, b.s ? b.s : "", opdef_doc(d), at.file ? at.file : "", at.line};
   }
   l->list = r, l->n = n;
 }

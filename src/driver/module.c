@@ -184,12 +184,6 @@ static ek_module *module_new(ek_session *s, module_kind k) {
   m->next = s->modules, s->modules = m;
   return m;
 }
-static ek_options all_options(const ek_options *given) { /* a wrong size is told by options_read */
-  ek_options o;
-  ek_options_init(&o);
-  if (given) struct_read(given, &o, sizeof o);
-  return o;
-}
 static void drop_entry(ek_module *m) {
   image_free(m->code);
   m->code = NULL;

@@ -16,6 +16,8 @@ typedef struct saving {
   linking *link;     /* the link under way */
   ek_model *model;   /* the model */
   ops_sources ops;   /* the user's definitions */
+  uint64_t limit;    /* most bytes of working memory; 0: no limit */
+  int threads;       /* of a run */
 } saving;
 static bool ends_in(const char *s, const char *suffix) {
   size_t n = strlen(s), k = strlen(suffix);
@@ -109,12 +111,32 @@ static void save_source(pipeline *p, saving *s, ek_rt_model *d) {
   write_header(p, s->path, name, d);
   if (s->report) s->report->code_bytes = b.n, s->report->file_bytes = k.bytes;
 }
+/* A saved model knows no limit when it runs: what a run can take, with the sizes that the model permits, must be
+ * within it. */
+static void keep_limit(pipeline *p, const saving *s) {
+  int64_t least, arena, scratch;
+  if (!s->limit) return;
+  sym_range(p->c, p->p->arena_bytes, &least, &arena);
+  sym_range(p->c, p->p->scratch_bytes, &least, &scratch);
+  bool late = false; /* memory for sizes that only a run finds */
+  for (uint32_t i = 1; i < p->p->buffers.n; i++) late |= p->p->buffers.v[i].late;
+  const bool known = !late && arena < SYM_INF / 2 && scratch < SYM_INF / 2 / s->threads;
+  const int64_t all = known ? arena + scratch * s->threads : 0;
+  if (known && (uint64_t)all <= s->limit) return;
+  ctx_fail(p->c, E_MEMORY, "a run may take %s bytes of working memory (%s) in %d threads; the limit is %llu bytes%s",
+           known ? arena_fmt(p->a, "%lld", (long long)all) : "any number of", program_memory(p->p), s->threads,
+           (unsigned long long)s->limit,
+           sym_is_int(p->c, p->p->arena_bytes, NULL)
+               ? ""
+               : ". Open sizes count with the most that they may be: --dim NAME=LEAST::MOST bounds one");
+}
 static void save(pipeline *p, saving *s) {
   if (p->standard) {
     save_as_onnx(p, &s->ops, s->path, s->report);
     return;
   }
   if (!pipe_optimise(p) || !pipe_program(p)) return;
+  keep_limit(p, s);
   ek_rt_model *d = describe(p->c, p->m, p->g->name, program_memory(p->p));
   if (s->report) report_program(p, s->report);
   pipe_release(p);
@@ -148,7 +170,9 @@ static ek_code save_in(pipeline *p, void *env) {
 ek_code ek_save(ek_model *m, const ek_options *o, const char *path, ek_report *report) {
   if (report) *report = (ek_report){.memory = ""};
   if (!m || !path) return session_null(m ? m->s : NULL);
-  saving s = {.path = path, .report = report, .model = m};
+  ek_options all = all_options(o);
+  saving s = {.path = path, .report = report, .model = m, .limit = all.memory_limit};
+  s.threads = default_threads(all.threads);
   ctx *c;
   ek_code code = in_pipe(m, o, setup, save_in, &s, &c);
   if (code) return code;

@@ -468,6 +468,11 @@ class Operators(unittest.TestCase):
             einkorn.op(name="Softmax")(np.zeros(3, np.float32), axis=0.5)
 
     def test_built_in(self):
+        gelu = einkorn.op(name="com.microsoft::QuickGelu") # of another domain
+        np.testing.assert_allclose(gelu(np.ones(1, np.float32)), 1 / (1 + np.exp(-1.702)), rtol=1e-5)
+        thrice = einkorn.op('op "my.own::Thrice"<T: num>(X: T[n...]) -> Y: T[n...] { Y[i...] = X[i...] * T(3) }')
+        np.testing.assert_array_equal(thrice(np.arange(3)), [0, 3, 6])
+        self.assertEqual(thrice.name, "my.own::Thrice")
         softmax = einkorn.op(name="Softmax")
         np.testing.assert_allclose(softmax(np.zeros((2, 4), np.float32), axis=0), np.full((2, 4), 0.5))
         values, places = einkorn.op(name="TopK")(np.asarray([3, 1, 2], np.float32), np.asarray([2]))

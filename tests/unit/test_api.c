@@ -456,6 +456,10 @@ static void looking_inside(void **state) {
   const ek_op_info *ops;
   assert_int_equal(ek_ops(f->s, &ops, &n), EK_OK);
   assert_true(n > 150);
+  size_t at = 0; /* the names are those that ek_op_source takes */
+  while (at < n && strcmp(ops[at].name, "com.microsoft::QuickGelu") != 0) at++;
+  assert_true(at < n);
+  assert_int_equal(ek_op_source(f->s, "com.microsoft::QuickGelu", &text), EK_OK);
   assert_int_equal(ek_op_source(f->s, "Softmax", &text), EK_OK);
   assert_non_null(strstr(text, "Softmax"));
   assert_int_equal(ek_op_source(f->s, "Nonsense", &text), EK_USAGE);
