@@ -35,6 +35,7 @@ tier weights "$here/weights.sh" -l -b "$build"
 tier random "$build/random_ops" -n "$instances" -j "$jobs" -t 300
 [ "$fuzz" = -f ] || tier graphs "$build/random_models" -n 20000 -s 1000 -j "$jobs" -o "$build" -c
 tier accuracy "$here/accuracy.sh" -b "$build"
+[ "$fuzz" = -f ] || tier joined "$here/random_peer.sh" -b "$build" -n 2000 # downloads
 tier peers "$here/peers.sh" -b "$build" -j "$jobs" -n 4
 tier gradients "$here/gradients.sh" -b "$build"
 tier planted "$here/planted.sh" -b "$build" -j "$jobs"

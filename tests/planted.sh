@@ -3,16 +3,17 @@
 # schedules, emitter, in the memory plan, gradients, shapes, sizes and the cache); with each of them in
 # turn some test must fail, and without the fault the same test must not. tests/planted.txt says which test sees which
 # fault; it is tried first, then all others from quick to slow.
-#   tests/planted.sh [-b BUILD] [-j JOBS] [-n] [-u] [-v] [FAULT...]        BUILD-planted is made beside BUILD; -n only
-#   looks whether all that decides has a fault, and each fault its line in planted.txt; -v shows what each test says,
-#   and how long it took; -u writes planted.txt anew, each time the smallest part of a test that sees the fault: one
-#   test of a unit test program, one golden text, one model in one mode
+#   tests/planted.sh [-b BUILD] [-j JOBS] [-n] [-r SECONDS] [-u] [-v] [FAULT...]        BUILD-planted is made beside
+#   BUILD; -n only looks whether all that decides has a fault, and each fault its line in planted.txt; -v shows what
+#   each test says, and how long it took; -u writes planted.txt anew, each time the smallest part of a test that sees
+#   the fault: one test of a unit test program, one golden text, one model in one mode. -r: which faults do random
+#   models (build/random_models) find alone, in so many seconds for each? Of all faults it must be 30
 # The build asks the environment for the fault, so it is one build, and a fault takes as long as the test that sees it.
 here=$(cd "$(dirname "$0")" && pwd)
 src=$here/../src
-build=$here/../build jobs=2 update= verbose= look=
-while getopts b:j:nuv o; do case $o in b) build=$OPTARG;; j) jobs=$OPTARG;; n) look=1;; u) update=1;; v) \
-  verbose=1;; *) exit 2;; esac; done
+build=$here/../build jobs=2 update= verbose= look= random= few=30
+while getopts b:j:nr:uv o; do case $o in b) build=$OPTARG;; j) jobs=$OPTARG;; n) look=1;; r) random=$OPTARG;; u) \
+  update=1;; v) verbose=1;; *) exit 2;; esac; done
 shift $((OPTIND - 1))
 build=$(cd "$build" && pwd) || exit 2
 passed=0 failed=0 skipped=0
@@ -44,11 +45,11 @@ closing() { echo "$passed passed, $failed failed, $skipped skipped"; [ "$failed"
 
 build=$build-planted
 cmake -S "$here/.." -B "$build" -G Ninja -DEK_PLANTS=ON >"$build.log" 2>&1 &&
-  cmake --build "$build" -j "$jobs" --target all models grad_models >>"$build.log" 2>&1 ||
+  cmake --build "$build" -j "$jobs" --target all models grad_models random_models >>"$build.log" 2>&1 ||
   { tail -30 "$build.log"; echo "FAIL the build with planted faults"; failed=$((failed + 1)); closing; }
 work=$(mktemp -d "$build/XXXXXX")
 trap 'rm -rf "$work"' EXIT
-export here build work verbose update
+export here build work verbose update random
 
 # ---- the tests: a word, and what it is to look at; all of them, or of a unit test program what `: PATTERN` names ----
 run() { # TEST, as one word
@@ -67,6 +68,7 @@ run() { # TEST, as one word
   golden) "$here/golden.sh" -e "$build/einkorn" ${1:+$(printf "$here/golden/%s\n" "$@")};;
   starts) "$here/cache.sh" -b "$build";;
   table) "$build/einkorn" ops --table | diff -q - "$here/../docs/operators.md";;
+  random) "$build/random_models" -f -j 1 -n 100000 -t "$random";;
   gradients) "$build/grad_models" $(printf "$here/models/%s.onnx\n" "$@");;
   # modes of tests/tools/models.c: jit, passes+jit, c, ..
   *) [ "$1" != all ] || set -- $(cd "$here/models" && basename -s .onnx *.onnx)
@@ -111,7 +113,7 @@ parts() { # TEST SAID: smaller tests, one a line, of what it said when it failed
 }
 one() { # FAULT: which test sees it? A line `fault test` goes to the results
   local fault=$1 known t whole part said from=$EPOCHREALTIME
-  known=$(sed -n "s/^$fault  *//p" "$here/planted.txt")
+  [ "$random" ] || known=$(sed -n "s/^$fault  *//p" "$here/planted.txt")
   while read -r t; do
     [ "$t" ] || continue
     said=$(passes "$fault" "$t") && continue
@@ -122,7 +124,8 @@ one() { # FAULT: which test sees it? A line `fault test` goes to the results
     done < <(parts "$t" "$said")
     [ "$t" != "$whole" ] || sound "$t" || continue
     printf '%-24s %s\n' "$fault" "$t" >>"$work/seen"
-    [ "$update" ] || [ "$t" = "$known" ] || echo "$fault: seen by '$t', not by '$known' (tests/planted.sh -u $fault)"
+    [ "$random$update" ] || [ "$t" = "$known" ] ||
+      echo "$fault: seen by '$t', not by '$known' (tests/planted.sh -u $fault)"
     [ -z "$verbose" ] || awk -v from="$from" -v to="$EPOCHREALTIME" -v said="$fault: $t: $said" \
       'BEGIN { printf "%6.1f s  %.180s\n", to - from, said }'
     return
@@ -163,14 +166,21 @@ unit test_cache
 unit test_weights
 unit test_limits test_lists test_api
 END
+[ -z "$random" ] || echo random >"$work/tests"
 touch "$work"/{seen,unseen}
 
 # ---- with each fault ----
+[ $# -eq 0 ] || few=0
 [ $# -gt 0 ] || set -- $names
 printf '%s\n' "$@" | xargs -P "$jobs" -d '\n' -I{} bash -c 'one "$1"' one {}
 while read -r good t; do if [ "$good" = good ]; then ok; else bad "$t"; fi
 done < <(find "$work" -name 'sound.*' ! -name '*.*.*' -exec cat {} +)
 while read -r t; do ok; done <"$work/seen"
+if [ "$random" ]; then
+  echo "random models find $(wc -l <"$work/seen") of $# faults:" $(sort "$work/seen" | cut -d' ' -f1)
+  [ "$(wc -l <"$work/seen")" -ge "$few" ] || bad "$few faults should be found by random models alone"
+  closing
+fi
 while read -r fault; do bad "no test sees the fault $fault"; done <"$work/unseen"
 if [ "$update" ]; then
   { echo '# Which test sees which planted fault (tests/planted.sh -u).'

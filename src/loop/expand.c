@@ -20,7 +20,7 @@ static bool direct(const xp *p, sop op, etype to, etype from) {
   if (op == OP_SEL) return true;
   if (op == OP_BITCAST) return !sub_byte(to) && !sub_byte(from);
   if (op == OP_CAST) return x_cast_direct(p, to, from);
-  if (x_narrow(to) || sub_byte(to)) return false;
+  if (x_narrow(to) || sub_byte(to) || (op == OP_SAT && to == ET_BOOL)) return false;
   return p->native(p->env, op, from);
 }
 
@@ -67,13 +67,13 @@ static lv philox(xp *p, lv seed, lv position) {
   lv f = x_op(p, OP_CAST, lt(ET_F32, lanes), top, 0, 0);
   return x2(p, OP_MUL, f, xf(p, f, 0x1p-24));
 }
-/* Clamps to the range of integer type `to`, then converts. NaN gives 0. */
+/* Clamps to the range of integer type `to` (bool: 0 and 1), then converts. NaN gives 0. */
 static lv sat_int(xp *p, etype to, lv x) {
   ltype t = x_type(p, x);
   etype from = (etype)t.elem;
   unsigned bits = et_bits(to);
   bool u = et_kind(to) != K_INT;
-  if (to == ET_BOOL) return x_cast(p, to, x);
+  if (to == ET_BOOL) return et_kind(from) == K_FLOAT ? xcmp(p, OP_GE, x, xf(p, x, 1)) : xcmp(p, OP_GT, x, xi(p, x, 0));
   if (et_kind(from) == K_FLOAT) {
     /* above: the least value that is too large */
     double lo = u ? 0 : -(double)((uint64_t)1 << (bits - 1)),

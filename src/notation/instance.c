@@ -152,7 +152,7 @@ static use block_use(const blk *b, const char *name) {
 
 /* ---- element types --------------------------------------------------------------------------- */
 static etype pick_type(guess *g, uint32_t mask) {
-  mask &= ~(1u << ET_STR) & ((1u << ET_COUNT) - 2);
+  mask &= ((1u << ET_COUNT) - 2) & ~(g->opt.strings ? 0 : 1u << ET_STR);
   if (mask & g->opt.types)
     mask &= g->opt.types;
   else if (g->opt.symbolic && (mask >> ET_I64 & 1))
@@ -275,8 +275,26 @@ static int64_t some_int(guess *g) {
   if (g->numbers.n && chance(g, 30)) return g->numbers.v[rnd(g, g->numbers.n)];
   return (int64_t)rnd(g, (uint32_t)g->top + 1) - (chance(g, 15) ? 1 : 0);
 }
+/* A few characters: letters, digits, blanks, some of more than one byte, some that stand for others in a pattern. */
+static const char *made_word(guess *g) {
+  static const char *const letters[] = {"a", "b", "A",      "B",      "s",      "x", "1",
+                                        "2", " ", "\u00e9", "\u03a3", "\u00df", ".", "+"};
+  sbuf b = sbuf_new(g->a);
+  const uint32_t kinds = chance(g, 50) ? 4 : 14;
+  for (uint32_t n = rnd(g, 5); n; n--) sb_put(&b, letters[rnd(g, kinds)]);
+  return b.n ? b.s : "";
+}
 static const char *some_word(guess *g) {
-  return g->words.n && !chance(g, 15) ? g->words.v[rnd(g, g->words.n)] : "other";
+  if (g->words.n && !chance(g, 15)) return g->words.v[rnd(g, g->words.n)];
+  return g->opt.strings && chance(g, 50) ? made_word(g) : "other";
+}
+static bytes *string_array(guess *g, size_t n) {
+  bytes *b = NEWN(g->a, bytes, n + 1);
+  for (size_t i = 0; i < n; i++) {
+    const char *s = chance(g, 40) ? some_word(g) : made_word(g);
+    b[i] = (bytes){(const uint8_t *)s, strlen(s)};
+  }
+  return b;
 }
 static double some_float(guess *g) { /* as files hold it, in f32 */
   return chance(g, 30) ? (double)rnd(g, 3) : (double)(float)(0.1 + 0.05 * rnd(g, 30));
@@ -325,13 +343,17 @@ static void guess_attr(guess *g, uint32_t i) {
     for (uint32_t j = 0; j < nd->rank && j < MAX_RANK; j++) nd->dims[j] = n;
     for (uint32_t j = 1; j < nd->rank; j++) nd->dims[j] = 1;
     if (!nd->rank) n = 1;
+    s->kind = SK_TENSOR, s->tensor = nd;
+    if (t == ET_STR) {
+      nd->data = string_array(g, n), nd->bytes = n * sizeof(bytes);
+      return;
+    }
     nd->bytes = (size_t)n * et_bytes(t);
     uint8_t *bytes = arena_alloc(g->a, nd->bytes + 16);
     for (uint32_t j = 0; j < n; j++)
       et_store(t, bytes + j * et_bytes(t),
                et_kind(t) == K_FLOAT ? (scalar){.f = some_float(g)} : (scalar){.i = rnd(g, (uint32_t)g->top + 1)});
     nd->data = bytes;
-    s->kind = SK_TENSOR, s->tensor = nd;
     return;
   }
   bool tuple = p->def && p->def->kind == A_TUPLE,
@@ -484,6 +506,13 @@ static bool bind_shape(guess *g, const param *p, const sz *shape, uint32_t rank)
     if (p->type.dims[i].at) mark_axis(g, p->type.dims[i].at, from[i], rank);
   return true;
 }
+/* Input k becomes an input of the module: strings as their bytes, one axis more. */
+static void input_tensor(opinst *o, uint32_t k, const char *name) {
+  arg *a = &o->in[k];
+  const bool text = a->type == ET_STR;
+  a->t = expr_tensor(o->m, TK_INPUT, text ? ET_U8 : a->type, a->shape, a->rank + text, name, NULL);
+  vec_push(o->m->a, o->m->inputs, ((io){a->t, xt(o->m, a->t)->name}));
+}
 /* Takes one of the offers for input k, if one of a few drawn fits. */
 static bool take_offer(guess *g, const param *p, uint32_t k) {
   opinst *o = g->o;
@@ -498,8 +527,7 @@ static bool take_offer(guess *g, const param *p, uint32_t k) {
     }
     if (slot < OPINST_MAX) g->tv[slot] = have->type;
     o->in[k] = (arg){.present = true, .type = have->type, .rank = have->rank, .shape = have->shape};
-    o->in[k].t = expr_tensor(o->m, TK_INPUT, have->type, have->shape, have->rank, p->name, NULL);
-    vec_push(o->m->a, o->m->inputs, ((io){o->in[k].t, xt(o->m, o->in[k].t)->name}));
+    input_tensor(o, k, p->name);
     o->from[k] = n + 1;
     return true;
   }
@@ -546,21 +574,13 @@ static ndarray array(guess *g, etype t, uint32_t rank, const int64_t *dims) {
   nd.data = arena_alloc(g->a, nd.bytes + 16);
   return nd;
 }
-/* Different values, evenly spread in random order: under a small step no winner changes. */
-static void fill(guess *g, const param *p, ndarray *nd) {
+/* Floats in one of a few ranges, evenly spread in random order: under a small step no winner changes. Integers from
+ * low to high. */
+static void fill_numbers(guess *g, uint32_t range, int64_t low, int64_t high, ndarray *nd) {
   static const double ranges[][2] = {{-1, 1}, {0.2, 1.5}, {-0.8, 0.8}, {1.2, 2.5}, {-3, 3}, {0, 4}};
+  const double *r = ranges[range % 6];
   uint8_t *b = (uint8_t *)(uintptr_t)nd->data;
-  uint32_t w = et_bytes(nd->type), n = (uint32_t)(nd->bytes / w), r = rnd(g, 6);
-  if (chance(g, 50)) r = 0;
-  int64_t low = 0, high = chance(g, 50) ? 1 : g->top;
-  if (p->hi) { /* the signature restricts the data */
-    uint32_t bound = g->env.n;
-    sz lo = p->lo ? (p->lo->kind == A_NEG ? 0 : dim_value(g, p->lo)) : 0, hi = dim_value(g, p->hi);
-    g->env.n = bound;
-    high = hi ? sym_int_or(g->c, hi, 1) - 1 : 0;
-    low = lo ? sym_int_or(g->c, lo, 0) : -high - 1;
-  }
-  if (et_kind(nd->type) == K_UINT && low < 0) low = 0;
+  uint32_t w = et_bytes(nd->type), n = (uint32_t)(nd->bytes / w);
   uint32_t *at = NEWN(g->a, uint32_t, n + 1);
   for (uint32_t i = 0; i < n; i++) at[i] = i;
   for (uint32_t i = n; i-- > 1;) {
@@ -571,12 +591,42 @@ static void fill(guess *g, const param *p, ndarray *nd) {
   for (uint32_t i = 0; i < n; i++) {
     scalar s;
     if (et_kind(nd->type) == K_FLOAT)
-      s.f = ranges[r][0] + (ranges[r][1] - ranges[r][0]) * (at[i] + shift) / n;
+      s.f = r[0] + (r[1] - r[0]) * (at[i] + shift) / n;
     else if (et_kind(nd->type) == K_BOOL)
       s.i = rnd(g, 2);
     else
       s.i = low + (high >= low ? (int64_t)rnd(g, (uint32_t)(high - low + 1)) : 0);
     et_store(nd->type, b + (size_t)i * w, s);
+  }
+}
+/* Contents of input k. */
+static void fill(guess *g, const param *p, uint32_t k) {
+  ndarray *nd = &g->o->data[k];
+  uint32_t r = rnd(g, 6);
+  if (chance(g, 50)) r = 0;
+  int64_t low = 0, high = chance(g, 50) ? 1 : g->top;
+  g->o->high[k] = 3;
+  if (p->hi) { /* the signature restricts the data */
+    uint32_t bound = g->env.n;
+    sz lo = p->lo ? (p->lo->kind == A_NEG ? 0 : dim_value(g, p->lo)) : 0, hi = dim_value(g, p->hi);
+    g->env.n = bound;
+    high = hi ? sym_int_or(g->c, hi, 1) - 1 : 0;
+    low = lo ? sym_int_or(g->c, lo, 0) : -high - 1;
+  }
+  if (et_kind(nd->type) == K_UINT && low < 0) low = 0;
+  if (p->hi) g->o->low[k] = low, g->o->high[k] = high;
+  fill_numbers(g, r, low, high, nd);
+}
+/* Strings of at most `width` bytes, zeros behind their ends. */
+static void fill_words(guess *g, ndarray *nd, uint32_t width) {
+  uint8_t *b = (uint8_t *)(uintptr_t)nd->data;
+  const size_t n = nd->bytes / width;
+  const bytes *s = string_array(g, n);
+  memset(b, 0, nd->bytes);
+  for (size_t i = 0; i < n; i++) {
+    size_t k = s[i].n < width ? s[i].n : width;
+    while (k && k < s[i].n && (s[i].p[k] & 0xc0) == 0x80) k--; /* no part of a character */
+    memcpy(b + i * width, s[i].p, k);
   }
 }
 static void guess_input(guess *g, const param *p, const arg *like) {
@@ -638,9 +688,10 @@ static void guess_input(guess *g, const param *p, const arg *like) {
     shape_like(g, p, shape, &rank);
   else
     any_shape(g, p, shape, &rank, like);
+  const uint32_t width = t == ET_STR ? 1 + rnd(g, chance(g, 50) ? 3 : 8) : 0;
+  shape[rank] = sym_int(g->c, width);
   *a = (arg){.present = true, .type = t, .rank = rank, .shape = arena_dup(o->m->a, shape, (rank + 1) * sizeof *shape)};
-  a->t = expr_tensor(o->m, TK_INPUT, t, a->shape, rank, p->name, NULL);
-  vec_push(o->m->a, o->m->inputs, ((io){a->t, xt(o->m, a->t)->name}));
+  input_tensor(o, k, p->name);
   if (g->opt.symbolic) return;
   for (uint32_t i = 0; i < rank; i++) dims[i] = sym_int_or(g->c, shape[i], 1);
   int64_t count = 1;
@@ -648,8 +699,14 @@ static void guess_input(guess *g, const param *p, const arg *like) {
     if (dims[i] < 0 || dims[i] > 64) dims[i] = 1;
     if ((count *= dims[i]) > 1 << 20) ctx_fail(g->c, E_MEMORY, "much");
   }
+  if (t == ET_STR) {
+    dims[rank] = width;
+    o->data[k] = array(g, ET_U8, rank + 1, dims);
+    fill_words(g, &o->data[k], width);
+    return;
+  }
   o->data[k] = array(g, t, rank, dims);
-  fill(g, p, &o->data[k]);
+  fill(g, p, k);
 }
 /* Where a call is guessed twice, each of its parts draws numbers of its own: what one part drew more the second time,
  * contents of the size that was solved, moves no other. */
@@ -790,6 +847,31 @@ bool notation_instance(ctx *c, const oplib *lib, const opdef *d, uint64_t seed, 
   if (!opt.symbolic) sym_pop(c, facts);
   diag_reset(c, mark);
   return ok;
+}
+
+/* Each row in ascending order, as offsets, lengths and places often are. */
+static void ascend(ndarray *nd) {
+  const uint32_t w = et_bytes(nd->type);
+  const size_t row = nd->rank ? (size_t)nd->dims[nd->rank - 1] : 1, n = nd->bytes / w;
+  uint8_t *b = (uint8_t *)(uintptr_t)nd->data;
+  for (size_t i = 1; i < n; i++)
+    for (size_t k = i; k % row; k--) {
+      const scalar x = et_load(nd->type, b + (k - 1) * w), y = et_load(nd->type, b + k * w);
+      if (x.i <= y.i) break;
+      et_store(nd->type, b + (k - 1) * w, y), et_store(nd->type, b + k * w, x);
+    }
+}
+void notation_contents(ctx *c, uint64_t seed, opinst *o) {
+  guess *g = &(guess){.c = c, .a = ctx_arena(c), .o = o, .state = seed * 0x9e3779b97f4a7c15u + 12345};
+  for (int i = 0; i < 4; i++) rnd(g, 2);
+  for (uint32_t k = 0; k < o->nin; k++) {
+    if (!o->in[k].present || o->from[k] || xt(o->m, o->in[k].t)->kind == TK_CONST || o->in[k].type == ET_STR) continue;
+    ndarray *nd = &o->data[k];
+    nd->data = arena_dup(g->a, nd->data, nd->bytes + 16);
+    const int64_t low = o->low[k], high = o->high[k] > low ? low + rnd(g, (uint32_t)(o->high[k] - low + 1)) : low;
+    fill_numbers(g, rnd(g, 6), low, high, nd);
+    if ((et_kind(nd->type) == K_INT || et_kind(nd->type) == K_UINT) && chance(g, 40)) ascend(nd);
+  }
 }
 
 static bool in_name(char ch) {

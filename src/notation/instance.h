@@ -15,6 +15,7 @@ typedef struct opinst_opts {
   bool symbolic;    /* sizes are symbols named as in the signature; no data is made */
   uint32_t sizes;   /* the largest size guessed, half of them much smaller; 0: 6 */
   bool empty;       /* a size may be 0 */
+  bool strings;     /* elements may be strings: their bytes are the contents, one axis more, zeros behind their ends */
   const char *node; /* name of the node, which numbers drawn at random follow from; NULL: "node" */
   /* tensors that the call may read: inputs take one of them where its type and shape fit what is known by then; the
    * others are made. Their shapes are numbers */
@@ -30,12 +31,15 @@ typedef struct opinst {
   arg out[OPINST_MAX]; /* outputs; present: computed */
   /* contents of in[]; constants of the module where the definition wants their values, else module inputs */
   ndarray data[OPINST_MAX];
-  sattr attr[OPINST_MAX];    /* attributes */
+  int64_t low[OPINST_MAX], high[OPINST_MAX]; /* integers in data[] are from low to high */
+  sattr attr[OPINST_MAX];                    /* attributes */
   uint32_t from[OPINST_MAX]; /* the input is this offer, from 1, and has no contents in data[]; 0: none */
 } opinst;
 
 /* False, without diagnostics: this seed gives no legal call. Everything lives in c. */
 bool notation_instance(ctx *c, const oplib *lib, const opdef *d, uint64_t seed, opinst_opts o, opinst *out);
+/* Draws the contents of the inputs anew: those in data[] that are neither constants nor strings. */
+void notation_contents(ctx *c, uint64_t seed, opinst *o);
 void opinst_print(ctx *c, const opdef *d, const opinst *i, sbuf *b); /* one line: NAME(f64[2, 3], [1, 0]; axis = 1) */
 /* names of sizes as in the signature, and in the definition where a run finds them: n for n__17, m for node.m_4 */
 const char *opinst_text(ctx *c, const char *formula);

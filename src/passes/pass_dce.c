@@ -159,7 +159,8 @@ static bool sweep(dce *d, uint32_t b, bool all) {
             x->results[n] = x->results[j], x->then_vals[n] = x->then_vals[j], x->else_vals[n] = x->else_vals[j], n++;
         any |= n != x->n;
         x->n = n;
-      }
+      } else
+        x->n = 0;
     } else {
       xloop *x = &m->loops.v[it.index];
       bool used = false;
@@ -167,6 +168,7 @@ static bool sweep(dce *d, uint32_t b, bool all) {
       for (uint32_t j = 0; j < x->ncollected; j++) used |= d->live[x->collected[j]];
       keep &= used;
       any |= sweep(d, x->body, !keep);
+      if (!keep) x->ncarried = x->ncollected = 0;
     }
     if (keep)
       k->items.v[out++] = it;

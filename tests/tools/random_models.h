@@ -1,8 +1,9 @@
 /* random_models: random models of many nodes. What the parts of the tool share.
  *
  * A model is a list of values and nodes. Every value has contents: what the definitions say for the model's inputs,
- * and VARIANTS more, of inputs and intermediate results that are moved by a few roundings. So it is known of each value
- * how far rounding moves it, and a model is kept only where that is little (random_models_value.c).
+ * and VARIANTS more, of inputs and intermediate results that are moved by a few roundings or not rounded at all. So it
+ * is known of each value how far rounding moves it, and a model is kept only where that is little
+ * (random_models_value.c).
  *
  *   random_models.c         options, processes, the table of what was covered
  *   random_models_make.c    draws models
@@ -16,12 +17,12 @@
 #include "eval/eval.h"
 #include "notation/instance.h"
 
-enum { VARIANTS = 5, MOST_ELEMENTS = 4096, FAMILIES = 32 };
+enum { VARIANTS = 5, EXACT = VARIANTS /* the variant of f64 */, MOST_ELEMENTS = 4096, FAMILIES = 32 };
 typedef enum { MADE_INPUT, MADE_CONST, MADE_NODE, MADE_BODY /* an input of the body of a Loop or Scan */ } making;
 typedef struct mvalue {
   etype type;               /* element type */
-  uint32_t rank;            /* number of axes */
-  const sz *shape;          /* numbers; a symbol where only a run finds the size */
+  uint32_t rank;            /* number of axes; strings: without that of their bytes */
+  const sz *shape;          /* numbers; a symbol where only a run finds the size; strings: with that of their bytes */
   making made;              /* what makes it */
   uint32_t node;            /* MADE_NODE: which node */
   uint32_t scope;           /* where it can be read: there, and in the bodies in it */
@@ -53,10 +54,17 @@ typedef struct mscope {
   uint32_t node;   /* the node that it is a body of; stands behind the nodes in it */
   u32vec in, out;  /* values, from 1 */
 } mscope;
+/* What models are drawn from. */
+typedef struct drawing {
+  u32vec ops;     /* definitions */
+  uint32_t types; /* bits 1 << etype: element types; 0: any */
+  uint32_t asked; /* the definition that every model has, from 1; 0: they take turns */
+} drawing;
 typedef struct model {
   ctx *c;
   const oplib *lib;
   uint64_t seed, state; /* state: of the random numbers */
+  const drawing *from;
   VEC(mvalue) values;
   VEC(mnode) nodes;
   VEC(mscope) scopes; /* 0: the model itself */
@@ -75,6 +83,8 @@ static inline uint32_t draw(uint64_t *state, uint32_t n) {
   return n ? (uint32_t)(*state >> 33) % n : 0;
 }
 
+static inline uint32_t axes(const mvalue *v) { return v->rank + (v->type == ET_STR); } /* of its contents */
+
 /* random_models_make.c: fills in the model of m->seed. False: none came of it. */
 bool model_make(model *m);
 /* The family of a definition is the file of the library that has it; d NULL: control flow. */
@@ -88,10 +98,14 @@ void model_count(const model *m, coverage *c);
 
 /* random_models_value.c */
 /* a new input or constant with these contents */
-uint32_t value_given(model *m, making made, const ndarray *data);
+uint32_t value_given(model *m, making made, etype type, const ndarray *data);
+bool call_allowed(const opinst *call); /* whatever its contents are */
 /* The node's results: new values, or the old ones anew; false: it is none for a model (see there). */
 bool node_values(model *m, mnode *n, bool fresh);
-bool nodes_values(model *m, uint32_t scope); /* all nodes of a scope, anew */
+/* The call elaborated anew, for what its inputs are by now: its results become other values. */
+bool node_anew(model *m, mnode *n);
+void value_becomes(model *m, uint32_t v, etype type, const ndarray *data); /* an input or constant: other contents */
+bool nodes_values(model *m, uint32_t scope);                               /* all nodes of a scope, anew */
 const sz *numbers_of(ctx *c, const ndarray *d);
 /* Do all contents of a value fit: small spread, the same integers in all variants (see there)? Grows spread and
  * largest. */
@@ -103,9 +117,11 @@ bool flow_values(model *m, mnode *n, bool fresh);
 void model_recount(model *m); /* works out anew which nodes are gone, and how often each value is used */
 
 /* random_models_write.c */
-bool model_write(model *m, const char *path);  /* .onnx; false: diagnostics of m->c say why */
-bool model_arrays(model *m, const char *path); /* .npz: inputs, and the results of the definitions */
-bool model_input(const model *m, uint32_t v);  /* is value v, from 1, an input that some node reads? */
+bool model_write(model *m, const char *path); /* .onnx; false: diagnostics of m->c say why */
+/* .npz: inputs, and the results of the definitions; all: also those that are no outputs, and how far each float may be
+ * off, as tol_NAME */
+bool model_arrays(model *m, const char *path, bool all);
+bool model_input(const model *m, uint32_t v); /* is value v, from 1, an input that some node reads? */
 bool model_output(const model *m,
                   uint32_t v); /* is value v, from 1, an output? Those that nobody reads, and a few more */
 const char *value_name(const model *m, uint32_t v);
@@ -114,6 +130,7 @@ const char *value_name(const model *m, uint32_t v);
  * seed draws. DIFFERS: why says how. REFUSED: the memory for sizes that only a run finds has no bound in 64 bits, which
  * compiling says. */
 typedef enum { ALIKE, DIFFERS, REFUSED } verdict;
+double value_limit(const mvalue *v); /* how far an element of an output may be off, beside a relative error */
 verdict model_check(model *m, const char *folder, char *why, size_t room);
 
 /* random_models_shrink.c: m becomes the smallest part found for which fails() is true. */

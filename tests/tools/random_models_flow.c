@@ -9,8 +9,10 @@
 #include <string.h>
 
 static arena *mem(const model *m) { return ctx_arena(m->c); }
-static bool numbers(const model *m, const mvalue *v) { /* are all its sizes known before a run? */
+/* Are all its sizes known before a run? That of the bytes of strings is not. */
+static bool numbers(const model *m, const mvalue *v) {
   int64_t n;
+  if (v->type == ET_STR) return false;
   for (uint32_t i = 0; i < v->rank; i++)
     if (!sym_is_int(m->c, v->shape[i], &n)) return false;
   return true;
@@ -47,7 +49,7 @@ static bool rows(const model *m, const mvalue *v, const mvalue *like) {
 static uint32_t scalar_of(model *m, etype t, int64_t x, making made) {
   uint8_t *b = arena_alloc(mem(m), 16);
   et_store(t, b, (scalar){.i = x});
-  return value_given(m, made, &(ndarray){.type = t, .data = b, .bytes = et_bytes(t)});
+  return value_given(m, made, t, &(ndarray){.type = t, .data = b, .bytes = et_bytes(t)});
 }
 static uint32_t open_scope(model *m) {
   vec_push(mem(m), m->scopes, ((mscope){.parent = m->scope}));
@@ -74,7 +76,7 @@ static bool push_flow(model *m, mnode *n, uint32_t outer) {
 }
 static uint32_t copied(model *m, uint32_t v) { /* a constant of the same contents */
   ndarray d = m->values.v[v - 1].at[0];
-  return value_given(m, MADE_CONST, &d);
+  return value_given(m, MADE_CONST, d.type, &d);
 }
 static bool add_if(model *m) {
   const uint32_t outer = m->scope;

@@ -9,7 +9,9 @@
 #include "notation/ast.h"
 #include <string.h>
 
-enum { TRIES = 12, PATIENCE = 80, LEAST = 5, SPAN = 56 };
+/* tries of a definition; of the one that is tried most patiently, how many calls and how many legal ones, and how often
+ * the contents of each are drawn; nodes of a model */
+enum { TRIES = 12, CALLS = 4000, LEGAL = 40, CONTENTS = 30, LEAST = 5, SPAN = 56 };
 
 uint32_t model_family(const opdef *d, const char **name) {
   static const char *const files[] = {"contrib", "experts",   "lists",  "math",  "misc",   "ml",   "nn",
@@ -51,15 +53,8 @@ static void place_inputs(model *m, mnode *n, const uint32_t *which) {
     if (o->from[i])
       n->in[i] = which[o->from[i] - 1];
     else
-      n->in[i] = value_given(m, draw(&m->state, 3) ? MADE_INPUT : MADE_CONST, &o->data[i]);
+      n->in[i] = value_given(m, draw(&m->state, 3) ? MADE_INPUT : MADE_CONST, o->in[i].type, &o->data[i]);
   }
-}
-static bool plain(const opinst *o) {
-  for (uint32_t i = 0; i < o->nin; i++)
-    if (o->in[i].present && o->in[i].type == ET_STR) return false;
-  for (uint32_t i = 0; i < o->nout; i++)
-    if (o->out[i].present && o->out[i].type == ET_STR) return false;
-  return true;
 }
 /* Computes the node, and puts it at the end. */
 static bool push_node(model *m, mnode *n) {
@@ -72,24 +67,38 @@ static bool push_node(model *m, mnode *n) {
   vec_push(ctx_arena(m->c), m->nodes, *n);
   return true;
 }
-static bool add_node(model *m, uint32_t op) {
+/* A node of this definition; contents: how often its contents are drawn. Counts the legal calls. */
+static bool add_node(model *m, uint32_t op, uint32_t contents, uint32_t *legal) {
   enum { OFFERS = 24 };
   arg offer[OFFERS];
   uint32_t which[OFFERS], values = m->values.n, outputs = 0;
   opinst *call = NEW(ctx_arena(m->c), opinst);
   mnode n = {.op = op, .i = call, .name = arena_fmt(ctx_arena(m->c), "n%u", m->nodes.n)};
-  const opinst_opts o = {
-      .node = n.name, .offers = offer, .noffers = offers(m, offer, which, draw(&m->state, 8) ? OFFERS : 0)};
-  if (!notation_instance(m->c, m->lib, notation_nth(m->lib, op), m->state, o, call) || !plain(call)) return false;
-  place_inputs(m, &n, which);
+  const opinst_opts o = {.types = m->from->types,
+                         .strings = true,
+                         .node = n.name,
+                         .offers = offer,
+                         .noffers = offers(m, offer, which, draw(&m->state, 8) ? OFFERS : 0)};
+  if (!notation_instance(m->c, m->lib, notation_nth(m->lib, op), m->state, o, call)) return false;
+  ++*legal;
   n.nin = call->nin, n.nout = call->nout;
-  for (uint32_t i = 0; i < call->nout; i++) {
-    n.out[i] = call->out[i].present && call->out[i].want;
-    outputs += n.out[i];
+  for (uint32_t i = 0; i < call->nout; i++) outputs += call->out[i].present && call->out[i].want;
+  if (!outputs || !call_allowed(call)) return false;
+  for (uint32_t i = 0; i < contents; i++) {
+    if (i) notation_contents(m->c, m->state, call);
+    for (uint32_t k = 0; k < call->nout; k++) n.out[k] = call->out[k].present && call->out[k].want;
+    place_inputs(m, &n, which);
+    if (push_node(m, &n)) return true;
+    m->values.n = values;
+    draw(&m->state, 2);
   }
-  if (outputs && push_node(m, &n)) return true;
-  m->values.n = values;
   return false;
+}
+static void add_asked(model *m) {
+  uint32_t legal = 0;
+  const drawing *d = m->from;
+  const uint32_t op = d->asked ? d->asked - 1 : d->ops.v[m->seed % d->ops.n];
+  for (int i = 0; i < CALLS && legal < LEGAL && !add_node(m, op, CONTENTS, &legal); i++) draw(&m->state, 2);
 }
 uint32_t add_call(model *m, const char *op, const uint32_t *in, uint32_t nin) {
   const opdef *d = notation_find(m->lib, "", op);
@@ -114,10 +123,11 @@ uint32_t add_call(model *m, const char *op, const uint32_t *in, uint32_t nin) {
   return ok && push_node(m, &n) ? n.out[0] : 0;
 }
 bool add_nodes(model *m, uint32_t n) {
-  const uint32_t had = m->nodes.n, count = notation_count(m->lib);
+  const uint32_t had = m->nodes.n;
   for (uint32_t tries = 0; m->nodes.n < had + n && tries < 40 * n; tries++) {
-    const uint32_t op = draw(&m->state, count);
-    for (int i = 0; i < TRIES && !add_node(m, op); i++) continue;
+    const uint32_t op = m->from->ops.v[draw(&m->state, m->from->ops.n)];
+    uint32_t legal = 0;
+    for (int i = 0; i < TRIES && !add_node(m, op, 1, &legal); i++) continue;
   }
   return m->nodes.n > had;
 }
@@ -128,7 +138,7 @@ bool model_make(model *m) {
   const bool symbols = draw(&m->state, 3) == 0, flow = draw(&m->state, 9) == 0;
   vec_push(ctx_arena(m->c), m->scopes, ((mscope){0}));
   if (before) add_nodes(m, before);
-  for (int i = 0; i < PATIENCE && !add_node(m, (uint32_t)(m->seed % notation_count(m->lib))); i++) continue;
+  add_asked(m);
   for (uint32_t i = 1 + draw(&m->state, 2), tries = 0; flow && i && tries < 20; tries++) i -= add_flow(m);
   if (m->nodes.n < wanted) add_nodes(m, wanted - m->nodes.n);
   for (uint32_t i = 0; symbols && i < m->values.n; i++) m->values.v[i].open = m->values.v[i].made == MADE_INPUT;

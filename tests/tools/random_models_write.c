@@ -16,6 +16,23 @@ bool model_output(const model *m, uint32_t v) {
   return x->made == MADE_NODE && !x->scope && !m->nodes.v[x->node].gone &&
          (!x->uses || (m->seed * 0x9e3779b97f4a7c15u >> 32) % 7 == v % 7);
 }
+/* Strings from their bytes, behind whose ends are zeros. */
+static ndarray strings_of(arena *a, const ndarray *d) {
+  ndarray r = *d;
+  int64_t n = 0;
+  const size_t width = (size_t)d->dims[--r.rank];
+  nd_count(&r, &n);
+  bytes *b = NEWN(a, bytes, n + 1);
+  for (int64_t i = 0; i < n; i++) {
+    b[i].p = (const uint8_t *)d->data + (size_t)i * width;
+    while (b[i].n < width && b[i].p[b[i].n]) b[i].n++;
+  }
+  r.type = ET_STR, r.data = b, r.bytes = (size_t)n * sizeof *b;
+  return r;
+}
+static ndarray contents(const model *m, const mvalue *x) {
+  return x->type == ET_STR ? strings_of(ctx_arena(m->c), &x->at[0]) : x->at[0];
+}
 static void put_attr(graph *g, node *n, const sattr *s) {
   attr *a = node_set_int(g, n, s->name, s->i);
   static const attr_kind kinds[] = {
@@ -35,7 +52,10 @@ static value *place(writing *w, uint32_t v) {
   model *m = w->m;
   const mvalue *x = &m->values.v[v - 1];
   const bool input = model_input(m, v);
-  if (x->made == MADE_CONST) return graph_const(w->of[0], value_name(m, v), &x->at[0]);
+  if (x->made == MADE_CONST) {
+    const ndarray data = contents(m, x);
+    return graph_const(w->of[0], value_name(m, v), &data);
+  }
   value *r = graph_value(w->of[input ? 0 : x->scope], value_name(m, v));
   sz *dims = NEWN(w->a, sz, x->rank + 1);
   for (uint32_t i = 0; i < x->rank; i++) {
@@ -130,14 +150,21 @@ bool model_write(model *m, const char *path) {
   graph *g = graph_of(m);
   return onnx_write(g, path, &size);
 }
-bool model_arrays(model *m, const char *path) {
+bool model_arrays(model *m, const char *path, bool all) {
   arena *a = ctx_arena(m->c);
-  npz z = {.names = NEWN(a, const char *, m->values.n + 1), .arrays = NEWN(a, ndarray, m->values.n + 1)};
+  npz z = {.names = NEWN(a, const char *, 2 * m->values.n + 1), .arrays = NEWN(a, ndarray, 2 * m->values.n + 1)};
   for (uint32_t v = 1; v <= m->values.n; v++) {
     const mvalue *x = &m->values.v[v - 1];
-    if (!model_input(m, v) && !model_output(m, v)) continue;
-    z.names[z.n] = arena_fmt(a, "%s%s", model_input(m, v) ? "in_" : "out_", value_name(m, v));
-    z.arrays[z.n++] = x->at[0];
+    const bool input = model_input(m, v), output = model_output(m, v),
+               inner = all && x->made == MADE_NODE && !x->scope && !m->nodes.v[x->node].gone;
+    if (!input && !output && !inner) continue;
+    z.names[z.n] = arena_fmt(a, "%s%s", input ? "in_" : "out_", value_name(m, v));
+    z.arrays[z.n++] = contents(m, x);
+    if (!all || input || et_kind(x->type) != K_FLOAT) continue;
+    double *most = NEWN(a, double, 1);
+    *most = value_limit(x);
+    z.names[z.n] = arena_fmt(a, "tol_%s", value_name(m, v));
+    z.arrays[z.n++] = (ndarray){.type = ET_F64, .data = most, .bytes = sizeof *most};
   }
   return npz_write(m->c, path, &z);
 }

@@ -143,9 +143,7 @@ static bool check_type(etype t, const char *target, int level, int codegen, bool
       const sop ops[] = {OP_CAST, OP_SAT, OP_SATF};
       for (int o = 0; o < 3; o++) {
         bool floats = et_kind(to) == K_FLOAT;
-        if ((o == 1 && (floats || to == ET_BOOL || t == ET_BOOL)) ||
-            (o == 2 && (!floats || t == ET_BOOL || to == ET_F8E8M0)))
-          continue;
+        if ((o == 1 && (floats || t == ET_BOOL)) || (o == 2 && (!floats || t == ET_BOOL || to == ET_F8E8M0))) continue;
         j.op = ops[o];
         if (only >= 0 && number++ != only) continue;
         j.at = room;

@@ -1030,6 +1030,17 @@ static const example examples[] = {
      "stage k: f32[c<N, d<M] = t[c, d] != 1 ? v[{min(t[c, d], 0)}] : 0.0\n"
      "stage y: f32[] out = (sum[e<N, f<M] l[e, f]) / (sum[g<N, h<M] k[g, h])\n"
      "output v \"v\"\noutput y \"y\"\n"},
+    {"loops that nobody reads", "N=9; N=1",
+     "size N\nsize i in 0..inf\nsize j in 0..inf\n"
+     "tensor x: f32[N] input \"x\"\n"
+     "loop trips 3 counter i {\n  carry c: f32[N] = x\n"
+     "  stage p: f32[b<N] = c[b] + x[N - 1 - b]\n"
+     "  next c = p -> last: f32[N]\n}\n"
+     "loop trips 4 counter j {\n  carry d: f32[N] = x\n"
+     "  stage q: f32[e<N] = d[e] * x[N - 1 - e]\n"
+     "  next d = q -> end: f32[N]\n}\n"
+     "stage y: f32[a<N] out = x[a] + x[N - 1 - a]\n"
+     "output y \"y\"\n"},
     {"what comes from outside a loop is read in every trip, before others need room", "N=40; N=3",
      "size N\nsize i in 0..inf\n"
      "tensor x: f32[N] input \"x\"\n"

@@ -205,7 +205,7 @@ static LLVMValueRef float_to_int(em *e, etype to, etype from, LLVMValueRef x, LL
 }
 /* Clamps to the range of `to`; NaN gives 0. (LLVM's own saturating conversions go lane by lane.) */
 static LLVMValueRef saturate(em *e, etype to, etype from, LLVMValueRef x, LLVMTypeRef rt) {
-  unsigned bits = to == ET_BOOL ? 1 : et_bits(to), mant = from == ET_F64 ? 53 : 24;
+  unsigned bits = et_bits(to), mant = from == ET_F64 ? 53 : 24;
   bool u = et_kind(to) != K_INT;
   double above = ldexp(1, (int)bits - !u), lo = u ? 0 : -above; /* above: the least value that is too large */
   bool exact = bits - !u <= mant;                               /* above - 1 has a float of its own */

@@ -253,7 +253,7 @@ void xg_saturate(sel *e, lv v, const linst *i) {
   double hi = exact ? above - 1 : above - ldexp(1, (int)(bits - !u) - (int)mant);
   vr p[PARTS], over[PARTS];
   e->into[v] = 0;
-  if (to == ET_BOOL || (!exact && !e->avx512) || (one && bits == 64 && !e->avx512)) {
+  if ((!exact && !e->avx512) || (one && bits == 64 && !e->avx512)) {
     xg_refuse(e, "a saturating conversion");
     return;
   }
