@@ -61,10 +61,10 @@ docs: build
 	@python3 bench/picture.py
 
 # The documentation as a site, $(BUILD)/site; a dead link fails. Needs Debian's doxygen and python3-venv, and PyPI the
-# first time. With search, which a browser does not allow in files: python3 -m http.server -d $(BUILD)/site
+# first time.
 docs-site: build
 	@docs/site/build.sh -b $(BUILD)
-	@echo "$(BUILD)/site/index.html"
+	@echo "$(BUILD)/site/index.html; with search: python3 -m http.server -d $(BUILD)/site"
 
 # From nothing to classified pictures: needs a Debian 12 with git and make, neither Python nor a network once the
 # packages are there.

@@ -8,7 +8,8 @@
 #   <!-- test: output -->      what the block before prints, compared as that of a session
 #   <!-- test: session -->     lines `$ COMMAND`, and below each what it prints (stdout and stderr): these lines in this
 #   order, other lines may stand between. `..` stands for anything within a line. The exit code counts
-#                              only where nothing is expected below.
+#                              only where nothing is expected below. `python` is as above. Skipped where a program that
+#                              a command begins with is not there.
 #   <!-- test: deep ... -->    any of these, but only with -a, since it takes long: in a copy of the project instead
 # Each document has a folder of its own, in which its blocks run one after another; there, examples, include, tests and
 # targets are those of the project, and build holds what was built.
@@ -25,7 +26,7 @@ work=$(mktemp -d)
 : "${EINKORN_CACHE_DIR:=$work/cache}"; export EINKORN_CACHE_DIR # never the user's own
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0 skipped=0
-export PATH=$build:$PATH EINKORN_SOURCE=$root EINKORN_BUILD=$build
+export PATH=$work/bin:$build:$PATH EINKORN_SOURCE=$root EINKORN_BUILD=$build
 
 # Blocks of a document as files NUMBER.block, with NUMBER.kind and NUMBER.line beside them
 blocks() { # DOCUMENT FOLDER
@@ -91,10 +92,19 @@ python_ready() { # Is there a Python with numpy, and the package? Builds it when
   [ -z "$python" ] || { [ "$python" != none ]; return; }
   python=$("$here/python.sh" "$build" 2>/dev/null) && grep -q '^build python_package:' "$build/build.ninja" &&
     cmake --build "$build" --target python_package >"$work/python.log" 2>&1 || python=none
-  [ "$python" != none ]
+  [ "$python" != none ] || return
+  mkdir -p "$work/bin"
+  printf '#!/bin/sh\nPYTHONPATH=%q exec %q -W error "$@"\n' "$build/python" "$python" >"$work/bin/python"
+  chmod +x "$work/bin/python"
+}
+session_ready() { # BLOCK: are the programs there that its commands begin with?
+  local program
+  for program in $(sed -n 's/^\$ \([a-z+]*\) .*/\1/p' "$1" | sort -u); do
+    if [ "$program" = python ]; then python_ready; else command -v "$program" >/dev/null; fi || return
+  done
 }
 run_python() { # BLOCK...: the last one, behind the others, whose output is left out
-  (cd "$place" && PYTHONPATH=$build/python "$python" -W error -c '
+  (cd "$place" && "$work/bin/python" -c '
 import contextlib, io, runpy, sys
 known = {}
 for path in sys.argv[1:-1]:
@@ -128,6 +138,7 @@ for document; do
     output) [ -e "$at/last" ] || { skipped=$((skipped + 1)); continue; };;
     python*) rm -f "$at/last"; [ "$kind" = "python goes on" ] || before=()
       python_ready || { skipped=$((skipped + 1)); continue; };;
+    session) session_ready "$block" || { skipped=$((skipped + 1)); continue; };;
     esac
     case $kind in
     python | "python goes on") run_python "${before[@]}" "$block" >"$at/out" 2>&1 </dev/null;;

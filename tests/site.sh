@@ -43,6 +43,9 @@ cp "$project/docs/site/site.css" "$work/project/docs/site/"
 printf '# A page\n\n[a](gone.md) [b](gone.c) [c](#gone) [d](/gone.md) [e](docs)\n' >"$work/project/README.md"
 "$build/site-venv/bin/python" -B "$project/docs/site/pages.py" "$work/project" "$work/site"
 if (cd "$work/site" && "$build/site-venv/bin/mkdocs" build) >"$work/log" 2>&1; then bad "dead links are not seen"; fi
+echo '# Lost' >"$work/project/docs/lost.md"
+lost=$("$build/site-venv/bin/python" -B "$project/docs/site/pages.py" "$work/project" "$work/site" 2>&1)
+if [[ $? = 1 && $lost = "docs/lost.md: not in"* ]]; then ok; else bad "a page without a place in nav is not seen"; fi
 for link in "'gone.md'" "'gone.c'" "'#gone'" "'/gone.md'" "'docs'"; do
   if grep -q "WARNING.*$link" "$work/log"; then ok; else bad "the dead link $link is not seen"; fi
 done

@@ -116,9 +116,13 @@ def main(project, to, einkorn=None, xml=None):
     (to / "mkdocs.yml").write_text(settings, encoding="utf-8")
     (to / "pages").mkdir()
     shutil.copy(project / "docs/site/site.css", to / "pages")
-    for path in re.findall(r"^ *- (?:[^:\n]*: )?(\S+\.md)$", settings, re.M):
+    listed = re.findall(r"\S+\.md$", settings, re.M)
+    for path in listed:
         if (project / path).is_file():
             pages.add(pathlib.Path(path))
+    lost = sorted({str(page.relative_to(project)) for page in project.glob("docs/**/*.md")} - set(listed))
+    if lost:
+        sys.exit("%s: not in `nav` of docs/site/mkdocs.yml" % ", ".join(lost))
     if einkorn:
         import c_api
         import commands
