@@ -574,7 +574,11 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       halves = !acc->v[i].leader || acc->v[i].store || acc->v[i].constant || address_coef(e, acc->v[i].address, v) == 0;
     uint32_t least = halves ? L / 2 : L;
     double score = 0, util = ext < 0 ? 0.9 : (double)ext / (double)((ext + least - 1) / least * least);
-    bool follows = false;
+    bool follows = false, batched = rows && cols; /* no two lanes share an element of any operand */
+    for (uint32_t i = 0; i < acc->n; i++) {
+      const access *a = &acc->v[i];
+      batched &= !a->leader || a->store || a->place || address_uses(e, a->address, v);
+    }
     for (uint32_t i = 0; i < acc->n; i++) {
       access *a = &acc->v[i];
       if (isred && !a->leader) continue;
@@ -587,7 +591,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       else if (q == 0)
         score += 1;
       else if (a->constant && reduces && a->leader && !isred && (a->known || q == INT64_MIN))
-        score += 2;
+        score += batched ? 0.5 : 2; /* a panel serves no row but one */
       else if (!a->store && lanes_strided(e, a->address, v, L))
         score += 0.5;
       else if (q == INT64_MIN && !a->store && reduces && a->leader && !sym_uses(c, a->address, v))
