@@ -10,6 +10,8 @@
 #   order, other lines may stand between. `..` stands for anything within a line. The exit code counts
 #                              only where nothing is expected below. `python` is as above. Skipped where a program that
 #                              a command begins with is not there.
+#   <!-- test: session, numbers vary -->   each number stands for any number, and blanks for any number of blanks; so
+#                              does `output, numbers vary`
 #   <!-- test: deep ... -->    any of these, but only with -a, since it takes long: in a copy of the project instead
 # Each document has a folder of its own, in which its blocks run one after another; there, examples, include, tests and
 # targets are those of the project, and build holds what was built.
@@ -46,11 +48,13 @@ blocks() { # DOCUMENT FOLDER
 }
 # The session's expectations against what came out: prints the first line that is missing
 missing() { # EXPECTED OUTPUT
-  awk -v expected="$1" '
+  awk -v expected="$1" -v vary="$vary" '
     function pattern(s,   r, i, c) { r = ""; for (i = 1; i <= length(s); i++) { c = substr(s, i, 1);
-      if (substr(s, i, 2) == "..") { r = r ".*";
-      while (substr(s, i + 1, 1) == ".") i++ } else r = r (index("\\^$.[]|()*+?{}",
-      c) ? "\\" c : c) } return "^" r "$" }
+      if (substr(s, i, 2) == "..") { r = r ".*"; while (substr(s, i + 1, 1) == ".") i++ }
+      else if (vary && match(substr(s, i), /^[0-9]+(\.[0-9]+)?(e[-+][0-9]+)?/)) { i += RLENGTH - 1;
+        r = r "[0-9]+(\\.[0-9]+)?(e[-+][0-9]+)?" }
+      else if (vary && c == " ") { while (substr(s, i + 1, 1) == " ") i++; r = r " +" }
+      else r = r (index("\\^$.[]|()*+?{}", c) ? "\\" c : c) } return "^" r "$" }
     BEGIN { while ((getline l < expected) > 0) { sub(/[ \t]+$/, "", l); if (l != "") want[++n] = l } at = 1 }
     { sub(/[ \t]+$/, ""); if (at <= n && $0 ~ pattern(want[at])) at++ }
     END { if (at <= n) { print want[at]; exit 1 } }' "$2"
@@ -134,6 +138,8 @@ for document; do
       [ -d "$place" ] || { mkdir "$place" && (cd "$root" &&
         tar cf - --exclude=./build --exclude='./build-*' --exclude=./.git .) | tar xf - -C "$place"; };;
     esac
+    vary=
+    case $kind in *", numbers vary") kind=${kind%, numbers vary} vary=1;; esac
     case $kind in
     output) [ -e "$at/last" ] || { skipped=$((skipped + 1)); continue; };;
     python*) rm -f "$at/last"; [ "$kind" = "python goes on" ] || before=()

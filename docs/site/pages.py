@@ -27,7 +27,7 @@ def blocks(text):
     while at < len(lines):
         line = lines[at]
         at += 1
-        found = re.fullmatch(r"<!-- test: (?:deep )?(\w+)(?: (.+))? -->", line)
+        found = re.fullmatch(r"<!-- test: (?:deep )?(\w+),?(?: (.+))? -->", line)
         if found:
             kind, name = found.groups()
             mark = KINDS.get(kind) or language(pathlib.PurePath(name or "")) or "text"
