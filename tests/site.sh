@@ -1,6 +1,7 @@
 #!/bin/bash
-# The documentation site (docs/site/build.sh): it is built, dead links fail, the generated reference has all that it is
-# about, and no page loads anything from another host. Skipped where Doxygen, or what PyPI has for it, cannot be had.
+# The documentation site (docs/site/build.sh): it is built without a network, dead links fail, the generated reference
+# has all that it is about, and no page loads anything from another host. Skipped where Doxygen, or what PyPI has for
+# it, cannot be had.
 #   tests/site.sh [-b BUILD]
 here=$(cd "$(dirname "$0")" && pwd)
 project=$here/.. build=$here/../build
@@ -13,7 +14,10 @@ ok() { passed=$((passed + 1)); }
 bad() { echo "FAIL $1"; failed=$((failed + 1)); }
 need=$("$project/docs/site/build.sh" -b "$build" -n 2>&1) || {
   echo "$need: the documentation site was not tested"; echo "0 passed, 0 failed, 1 skipped"; exit 0; }
-if "$project/docs/site/build.sh" -b "$build" >"$work/log" 2>&1; then ok
+alone="unshare -n" # without a network, where that may be had
+$alone true 2>/dev/null || alone="unshare -rn"
+$alone true 2>/dev/null || alone=
+if $alone "$project/docs/site/build.sh" -b "$build" >"$work/log" 2>&1; then ok
 else cat "$work/log"; bad "the site is not built"; echo "$passed passed, $failed failed, 0 skipped"; exit 1; fi
 site=$build/site
 # What a generated page must have: a name a line, told from the sources in another way than the generator's

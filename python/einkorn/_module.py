@@ -189,7 +189,8 @@ class Module(_core.Module):
 
     def save(self, path):
         """Writes the compiled code as a library (.so), object (.o) or C source (.c), with a header beside it; or the
-        model itself (.onnx). Returns a report as `report`."""
+        model itself (.onnx). Returns a report as `report`. With a memory_limit every run of what is saved keeps within
+        it, at the largest sizes that it permits; else this raises OutOfMemoryError."""
         return self._save(path, self._options)
 
     def show(self, stage="graph", *, after=None, node=None, weights=False):

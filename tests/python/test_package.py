@@ -91,6 +91,11 @@ class Digits(unittest.TestCase):
         m = einkorn.compile(DIGITS, memory_limit=1000)
         with self.assertRaises(einkorn.OutOfMemoryError):
             m(self.x)
+        with tempfile.TemporaryDirectory() as folder: # what is saved keeps within it, so open sizes need bounds
+            path = os.path.join(folder, "m.so")
+            self.assertRaises(einkorn.OutOfMemoryError, m.save, path)
+            einkorn.compile(DIGITS, memory_limit="10M", dims={"N": (1, None, 16)}).save(path)
+            self.close(einkorn.load(path)(self.x[:3]), 3)
 
     def test_cache(self):
         with tempfile.TemporaryDirectory() as folder:
