@@ -37,7 +37,6 @@ MACRO_EXPANSION = YES
 EXPAND_ONLY_PREDEF = YES
 PREDEFINED = EK_API= __cplusplus=202002L
 QUIET = YES
-WARN_AS_ERROR = NO
 END
 "$venv/bin/python" -B "$here/pages.py" "$project" "$work/site" "$build/einkorn" "$work/doxygen/xml"
 (cd "$work/site" && NO_MKDOCS_2_WARNING=1 "$venv/bin/mkdocs" --quiet build) >&2

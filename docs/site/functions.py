@@ -9,11 +9,11 @@ def page(project):
            "call. The functions of the first tables belong to the language.", ""]
     for line in table.split("\n"):
         title = re.match(r"/\* ---- (.*?)(?:: (.*?))? -* ?\*/", line)
-        row = re.match(r"\w+\((\w+), (-?\d+), (-?\d+)\) */\* (.*?): (.*) \*/", line)
+        row = re.match(r"\w+\(\w+, -?\d+, -?\d+\) */\* (.*?): (.*) \*/", line)
         if title:
             out += ["", "## %s" % title.group(1), "", title.group(2) or "", "", "| | |", "|---|---|"]
         elif row:
-            out.append("| `%s` | %s |" % (row.group(4), row.group(5).replace("|", "\\|").replace("*", "\\*")))
+            out.append("| `%s` | %s |" % (row.group(1), row.group(2).replace("|", "\\|").replace("*", "\\*")))
     out += ["", "## Functions of the library", "", "`ops/lib.ek` defines them; a function of your own file hides the "
             "one of that name.", "", "``` text"]
     library = (project / "ops/lib.ek").read_text(encoding="utf-8").split("\n")
