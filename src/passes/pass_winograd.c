@@ -145,6 +145,7 @@ static bool match(pw *p, uint32_t s, sliding *q, atom *split, int64_t *by) {
  * be otherwise, as many ---- */
 enum {
   MEMORY_VALUE_COST = 16 /* one that goes through memory between two steps */,
+  PHASE_COST = 12 /* an element of X that is copied to its phase */,
   ALONE_COST = 8 /* cost of a product that shares no factor with its neighbours */
 };
 static const double MAKE_COST = 0.4; /* cost of a factor that is computed from kept taps, for each tile */
@@ -193,10 +194,14 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win, int6
   for (uint32_t i = 0; i < q->nw; i++)
     any |= win[i]->m > 1, by_axis |= win[i]->circle > 0, chan *= (double)win[i]->phases;
   double repeated = 1; /* how many times as many elements V has as there are places */
+  double moved = rows; /* elements of X by phases */
+  bool phases = false;
   for (uint32_t i = 0; i < q->nw; i++) {
     const window *w = win[i];
     double out = (double)outputs(p, w, longer), tiles = floor((out + (double)w->m - 1) / (double)w->m);
     rows *= tiles, taps *= (double)w->n; /* a tap that stays is one more place of V */
+    moved *= out * (double)w->stride / (double)w->phases + (double)(w->phases > 1 ? w->r : w->taps) - 1;
+    phases |= w->phases > 1;
     if (w->m == 1) repeated *= steps ? 1 + (double)w->taps / out : (double)w->n;
     parts *= (double)w->parts;
     if (w->m == 1) continue;
@@ -219,6 +224,7 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win, int6
     }
   } else if (any)
     sums = value * (in + out * (1 + UNEVEN_COST * (kinds - 1)));
+  if (phases) sums += moved * chan * PHASE_COST;
   double made = 1, stored = 1;
   for (uint32_t i = 0; i < q->nw; i++) {
     if (!win[i]->scale) continue;

@@ -109,8 +109,7 @@ def first_layers(net):
     return [[net.uniform(-1, 1, 1, 3, 34, 57)]]
 
 
-@model("strided windows whose phases become channels: 9x8 by 3 with extents that strides and tiles do not divide, 8x8 "
-       "by 4 "
+@model("strided windows of many taps: 9x8 by 3 with extents that strides and tiles do not divide, 8x8 by 4 "
        "whose places outside have a value of their own; symbolic batch")
 def strided_windows(net):
     x = net.input("image", F32, "N", 1, 32, 44)
