@@ -49,7 +49,7 @@ check-deep: build
 
 # Faults planted in every pass and every family of schedules: do the tests see each?
 check-planted: build
-	@tests/planted.sh -v -b $(BUILD) -j $(JOBS)
+	@tests/planted.sh -v -b $(BUILD) -j $(JOBS) && tests/diff.sh -p -b $(BUILD)
 
 # Operators of onnxruntime's own domains: random models, whose results must be what the PyPI package onnxruntime gives.
 check-peers: build

@@ -3,6 +3,7 @@
 
   peer.py ENGINE has                                          exit code 0: this python has the engine
   peer.py ENGINE serve MODEL INPUTS.npz OUTPUTS.npz THREADS START
+  peer.py ENGINE values MODEL INPUTS.npz NAMES OUTPUTS.npz    those of the tensors named in the file NAMES, a line each, that the engine knows
 
 START is the process' start in ns of the monotonic clock. On stdout, one line each: `ready VERSION MS` (from START to the first result, without reading the inputs; the outputs are in OUTPUTS.npz, in_0.. in the model's
 order), or `error TEXT`; then for each line `run SECONDS` on stdin `times MS MS ..`, a sample of the runs in their order. The end of stdin ends the process. Inputs are bound once; a timed call is one call of the engine,
@@ -42,6 +43,24 @@ class OnnxRuntime(Engine):
         for y in session.get_outputs():
             bound.bind_output(y.name)
         return lambda: session.run_with_iobinding(bound), bound.copy_outputs_to_cpu
+
+    def values(self, path, inputs, names):
+        import onnxruntime as ort
+        o = ort.SessionOptions()
+        o.log_severity_level = 3
+        o.add_session_config_entry("session.model_external_initializers_file_folder_path", os.path.dirname(os.path.abspath(path)))
+        with open(path, "rb") as f:
+            model = f.read()
+        # ModelProto: graph (7) { node (1) { output (2) }, output (12) { name (1) } }
+        graph = b"".join(bytes(g) for g in fields(model, 7))
+        known = {bytes(y).decode() for n in fields(graph, 1) for y in fields(n, 2)}
+        names = [name for name in names if name in known]
+        have = {bytes(x).decode() for y in fields(graph, 12) for x in fields(y, 1)}
+        # Two messages of protobuf, one behind the other, are one with the fields of both
+        field = lambda number, data: varint(number << 3 | 2) + varint(len(data)) + data
+        more = b"".join(field(12, field(1, name.encode())) for name in names if name not in have)
+        session = ort.InferenceSession(model + (field(7, more) if more else b""), o, providers=["CPUExecutionProvider"])
+        return dict(zip(names, session.run(names, inputs)))
 
 
 class OpenVino(Engine):
@@ -173,6 +192,53 @@ class Ncnn(Engine):
 MOST = 2000  # times told of a slice
 
 
+def varint(n):
+    """A number as protobuf writes it."""
+    return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
+
+
+def fields(message, number):
+    """The contents of a protobuf message's fields of that number, which have a length."""
+    view, at, found = memoryview(message), 0, []
+
+    def number_here():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = view[at]
+            value |= (byte & 127) << shift
+            at, shift = at + 1, shift + 7
+            if byte < 128:
+                return value
+    while at < len(view):
+        tag = number_here()
+        if tag & 7 == 2:
+            size = number_here()
+            if tag >> 3 == number:
+                found.append(view[at:at + size])
+            at += size
+        elif tag & 7 == 0:
+            number_here()
+        else:
+            at += 8 if tag & 7 == 1 else 4
+    return found
+
+
+def values(engine, path, given, names, results):
+    """Writes the values of some tensors; on failure the reason, as text, into the file RESULTS.txt."""
+    os.environ.update(engine.env(os.cpu_count()))
+    try:
+        import numpy as np
+        z = np.load(given)
+        with open(names) as f:
+            wanted = f.read().splitlines()
+        np.savez(results, **engine.values(path, {name: z[name] for name in z.files}, wanted))
+    except BaseException as e:
+        with open(results + ".txt", "w") as f:
+            f.write((type(e).__name__ + ": " + str(e)).replace("\n", " ")[:300])
+        sys.exit(1)
+
+
 def serve(engine, path, given, results, threads, start):
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # engines print
@@ -227,4 +293,6 @@ if __name__ == "__main__":
     chosen = ENGINES[sys.argv[1]]()
     if sys.argv[2] == "has":
         sys.exit(0 if all(present(n) for n in chosen.needs + ["numpy"]) else 1)
+    if sys.argv[2] == "values":
+        sys.exit(values(chosen, *sys.argv[3:7]))
     serve(chosen, sys.argv[3], sys.argv[4], sys.argv[5], int(sys.argv[6]), int(sys.argv[7]))

@@ -39,5 +39,6 @@ tier accuracy "$here/accuracy.sh" -b "$build"
 tier peers "$here/peers.sh" -b "$build" -j "$jobs" -n 4
 tier gradients "$here/gradients.sh" -b "$build"
 tier planted "$here/planted.sh" -b "$build" -j "$jobs"
+tier diff "$here/diff.sh" -p -b "$build"
 tier fuzz "$here/fuzz.sh" -b "$build-fuzz" $fuzz -j "$jobs"
 closing

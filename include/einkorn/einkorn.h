@@ -452,6 +452,73 @@ typedef struct ek_event {
 /* after execute; valid until the next call on the run. EK_USAGE */
 EK_API ek_code ek_run_events(ek_run *r, const ek_event **events, size_t *n);
 
+/* ---- is it right? ------------------------------------------------------------------------------
+ * Where does a wrong result begin? Every tensor on the way, in the order of the nodes, is compared with what the
+ * definition of its operator gives in f64 for the inputs that the node really had: so an error that inputs brought
+ * along is not counted again. The first tensor whose own error is larger than rounding explains is the one to look at.
+ */
+typedef struct ek_checked { /* a tensor that was compared */
+  const char *name;         /* name of the tensor */
+  const char *node;         /* name of the node that computes it */
+  const char *op;           /* name of the node's operator */
+  double error;             /* largest difference from the definition, divided by the largest value */
+  const char *skipped;      /* why it was not compared; NULL: it was */
+  int wrong;                /* the difference is more than rounding explains */
+} ek_checked;
+typedef struct ek_diff_options {
+  size_t size;               /* sizeof(ek_diff_options): set by ek_diff_options_init */
+  const ek_options *options; /* how the model is compiled; NULL: the defaults */
+  const ek_array *inputs;    /* the model's inputs, by name; borrowed during the call */
+  size_t input_count;        /* how many */
+  /* Values of somebody else for tensors of these names: fills in values[i] (data NULL: not known), which must live
+   * until the next call or the end of ek_diff; 0, or another number to give up. NULL: there are none. */
+  int (*reference)(void *user, const char *const *names, size_t n, ek_array *values);
+  void *reference_user; /* handed to reference */
+  /* Allowed of an element, beside what the rounding of its inputs explains: atol + rtol times its value. Both 0: by
+   * the options' accuracy and the element type: 1e-4 of the tensor's largest value, or 1e-5 (strict), 1e-3 (fast), or
+   * four units in the last place of a narrower type. */
+  double rtol, atol;
+  /* NAME.onnx: the smallest part of the model that still shows the difference is written there, its inputs and right
+   * outputs beside it as NAME.npz; NULL: nowhere */
+  const char *save;
+  int passes;                                            /* also finds the pass that changed the values */
+  void (*checked)(void *user, const ek_checked *tensor); /* is told of each tensor; NULL: nobody is */
+  void *checked_user;                                    /* handed to checked */
+} ek_diff_options;
+EK_API void ek_diff_options_init(ek_diff_options *o);                     /* the defaults */
+EK_API void ek_diff_options_init_sized(ek_diff_options *o, size_t bytes); /* the same of a struct of so many bytes */
+#define ek_diff_options_init(o) ek_diff_options_init_sized((o), sizeof(ek_diff_options))
+/* SAME: no tensor differs. CODE: the compiled code does not compute what the definition says. REFERENCE: the code does;
+ * the reference does not, for its own inputs of that node. */
+typedef enum ek_verdict { EK_VERDICT_SAME, EK_VERDICT_CODE, EK_VERDICT_REFERENCE } ek_verdict;
+typedef struct ek_difference {
+  ek_verdict verdict;         /* whether anything differs, and whose values do */
+  const char *tensor;         /* the first tensor that differs; NULL: none does. All others are about it */
+  const char *node;           /* name of the node that computes it */
+  const char *op;             /* name of the node's operator */
+  const char *why;            /* type or sizes are other ones: which; NULL: values differ */
+  ek_type type;               /* its element type */
+  int32_t rank;               /* number of axes */
+  int64_t dims[EK_MAX_RANK];  /* size of each axis */
+  int64_t count;              /* number of elements */
+  int64_t wrong;              /* number of elements that differ by more than is allowed */
+  int64_t place[EK_MAX_RANK]; /* index of the element that differs most */
+  double got;                 /* that element */
+  double want;                /* what the definition gives */
+  double allowed;             /* difference that rounding explains there */
+  size_t checked;             /* tensors compared */
+  size_t skipped;             /* tensors that could not be compared */
+  size_t part_nodes;          /* nodes of the smallest part that shows it when compiled alone; 0: none does */
+  const char *const *part;    /* their names */
+  const char *pass;           /* the pass that changed the values; NULL: not asked for, or not found */
+  uint64_t rewrite; /* number of the rewrite of that pass (ek_options.fuel: the last right one is one less); 0:
+                               * none, the pass is wrong as a whole */
+} ek_difference;
+/* Runs the model on these inputs and looks for the first tensor that is wrong. Memory is bounded: tensors are compared
+ * some at a time, so that the model is compiled several times where they are large. Texts live until the next call on
+ * the session. EK_USAGE: an input is missing; EK_IO: `save`; else as ek_compile and ek_run_execute. */
+EK_API ek_code ek_diff(ek_model *m, const ek_diff_options *o, ek_difference *out);
+
 /* ---- looking inside: texts and figures for people. Everything given out lives until the next call on the session
  * ---- */
 /* Checks a model: everything short of code; ek_message() has all problems at once. Errors as ek_compile */

@@ -10,12 +10,13 @@ function of arrays from a definition in the notation. The manual is docs/python.
 from ._library import get_include, get_library, get_program, version as __version__
 from ._errors import (CancelledError, EinkornError, FailedError, FileError, InternalError, ModelError,
                       OutOfMemoryError, ShapeError, TargetError, UnsupportedError, UsageError)
+from ._diff import Checked, Difference, diff
 from ._module import Bound, Module, Tensor, check, compile, load
 from ._operators import Operator, Operators, op, operators
 from ._arrays import DLPack
 from ._core import llvm_path, targets, threads
 
-__all__ = ["Bound", "CancelledError", "DLPack", "EinkornError", "FailedError", "FileError", "InternalError",
-           "ModelError", "Module", "Operator", "Operators", "OutOfMemoryError", "ShapeError", "TargetError", "Tensor",
-           "UnsupportedError", "UsageError", "check", "compile", "get_include", "get_library", "get_program",
-           "llvm_path", "load", "op", "operators", "targets", "threads"]
+__all__ = ["Bound", "CancelledError", "Checked", "DLPack", "Difference", "EinkornError", "FailedError", "FileError",
+           "InternalError", "ModelError", "Module", "Operator", "Operators", "OutOfMemoryError", "ShapeError",
+           "TargetError", "Tensor", "UnsupportedError", "UsageError", "check", "compile", "diff", "get_include",
+           "get_library", "get_program", "llvm_path", "load", "op", "operators", "targets", "threads"]

@@ -74,6 +74,41 @@ def compile(model: str | os.PathLike[str] | bytes | bytearray | memoryview | _Pr
 def load(library: str | os.PathLike[str] | bytes) -> Module: ...
 def check(model: str | os.PathLike[str] | bytes | _Proto, **options: Any) -> None: ...
 
+class Checked(NamedTuple):
+    name: str
+    node: str
+    op: str
+    error: float
+    skipped: str | None
+    wrong: bool
+
+class Difference(NamedTuple):
+    verdict: str
+    tensor: str | None
+    node: str | None
+    op: str | None
+    why: str | None
+    type: str
+    shape: tuple[int, ...]
+    place: tuple[int, ...]
+    count: int
+    wrong: int
+    got: float
+    want: float
+    allowed: float
+    checked: int
+    skipped: int
+    part: tuple[str, ...]
+    pass_name: str | None
+    rewrite: int
+    def __bool__(self) -> bool: ...
+
+def diff(model: str | os.PathLike[str] | bytes | _Proto, inputs: Mapping[str, Array], *,
+         against: (str | os.PathLike[str] | Mapping[str, Array] | Callable[[list[str]], Mapping[str, Array]]
+                   | None) = None,
+         rtol: float = 0, atol: float = 0, save: str | os.PathLike[str] | None = None, passes: bool = False,
+         on_tensor: Callable[[Checked], object] | None = None, **options: Any) -> Difference: ...
+
 class Operators(NamedTuple):
     name: str
     signature: str

@@ -313,6 +313,9 @@ static bool all_given(module_object *m, PyObject *const *in) {
     }
   return true;
 }
+bool inputs_by_name(module_object *m, PyObject *dict, PyObject **out) {
+  return by_name("input", dict, m->in, m->nin, out) && all_given(m, out);
+}
 enum { SMALL = 32 };
 typedef struct arguments { /* borrowed arrays by position */
   PyObject **in, **out;

@@ -76,6 +76,9 @@ const char *option_text(PyObject *dict, const char *key); /* NULL: not given, or
 extern PyType_Spec module_spec;
 bool module_enter(module_object *m); /* false: it is closed, exception */
 void module_leave(module_object *m);
+/* The session and its model, for this thread alone, until session_give. false: exception */
+bool session_take(module_object *m, const char *what);
+void session_give(module_object *m);
 
 /* ---- values.c ---------------------------------------------------------------------------------- */
 typedef struct value { /* memory of an array, held until value_release */
@@ -109,4 +112,10 @@ PyObject *module_run(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *module_bind(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *module_profile(PyObject *self, PyObject *args);
 void contexts_free(module_object *m);
+/* the arrays of a dict, borrowed, in the order of the inputs; false: exception */
+bool inputs_by_name(module_object *m, PyObject *dict, PyObject **out);
+
+/* ---- diff.c ------------------------------------------------------------------------------------ */
+/* _diff(options, inputs, rtol, atol, save, passes, reference, checked) -> dict */
+PyObject *module_diff(PyObject *self, PyObject *args);
 #endif

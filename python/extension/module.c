@@ -230,8 +230,7 @@ static PyObject *get_options(PyObject *self, void *none) {
   (void)none;
   return Py_NewRef(((module_object *)self)->options);
 }
-/* The session and its model, for this thread alone. false: exception */
-static bool session_take(module_object *m, const char *what) {
+bool session_take(module_object *m, const char *what) {
   if (!module_enter(m)) return false;
   if (!m->m) {
     PyErr_Format(PyExc_ValueError, "%s needs the model, and this module was loaded from a library", what);
@@ -244,7 +243,7 @@ static bool session_take(module_object *m, const char *what) {
   PyEval_RestoreThread(held);
   return true;
 }
-static void session_give(module_object *m) {
+void session_give(module_object *m) {
   PyThread_release_lock(m->lock);
   module_leave(m);
 }
@@ -306,6 +305,7 @@ static PyMethodDef methods[] = {
     {"_save", save, METH_VARARGS, NULL},
     {"_show", show, METH_VARARGS, NULL},
     {"_check", check, METH_VARARGS, NULL},
+    {"_diff", module_diff, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef getters[] = {

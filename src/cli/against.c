@@ -7,16 +7,13 @@
  * The children's outputs are compared with Einkorn's. A start from nothing is measured by starting the program
  * itself once more. */
 #include "cli/cli.h"
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -87,79 +84,12 @@ static double ratio(arena *a, const peer *ours, const peer *theirs) {
   return at(a, &r, 0, 0.5);
 }
 
-/* ---- where things are ------------------------------------------------------------------------ */
-static const char *find_script(cli *k) {
-  char exe[4096];
-  ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-  if (n <= 0) return NULL;
-  exe[n] = 0;
-  /* beside an installed program; in the folder where it was built */
-  static const char *const from_here[] = {EK_BENCH_INSTALLED "/peer.py", "share/einkorn/bench/peer.py"};
-  for (size_t i = 0; i < sizeof from_here / sizeof *from_here; i++) {
-    const char *path = path_join(k->a, path_dir(k->a, exe), from_here[i]);
-    if (file_exists(path)) return path;
-  }
-  return NULL;
-}
-static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
-static strvec folder_names(arena *a, const char *path) {
-  strvec v = {0};
-  DIR *d = opendir(path);
-  for (struct dirent *e; d && (e = readdir(d)) != NULL;)
-    if (e->d_name[0] != '.') vec_push(a, v, (const char *)arena_strdup(a, e->d_name));
-  if (d) closedir(d);
-  if (v.n) qsort(v.v, v.n, sizeof *v.v, by_name);
-  return v;
-}
-static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *f) {
-  (void)s, (void)kind, (void)f;
-  return remove(path);
-}
-static void remove_tree(const char *path) { nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
-
 /* ---- processes ------------------------------------------------------------------------------- */
-static pid_t start(char *const *argv, int in, int out) { /* Starts a program; in, out: its pipes, -1: none. */
-  pid_t parent = getpid(), pid = fork();
-  if (pid) return pid;
-  int null = open("/dev/null", O_RDWR);
-  dup2(in >= 0 ? in : null, 0), dup2(out >= 0 ? out : null, 1), dup2(null, 2);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);
-  execvp(argv[0], argv);
-  _exit(127);
-}
-static int ended(pid_t pid) {
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-}
-static bool has_engine(contest *t, const char *python, const char *engine) {
-  char *argv[] = {(char *)python, (char *)t->script, (char *)engine, "has", NULL};
-  pid_t pid = start(argv, -1, -1);
-  return pid > 0 && ended(pid) == 0;
-}
-/* A python in --peers: in the folder itself, in its folder of the engine's name, or in any of its folders. */
-static const char *find_python(contest *t, const char *engine) {
-  cli *k = t->k;
-  strvec at = {0};
-  if (!k->peers) {
-    vec_push(k->a, at, "python3");
-  } else {
-    vec_push(k->a, at, path_join(k->a, k->peers, arena_fmt(k->a, "%s/bin/python", engine)));
-    vec_push(k->a, at, path_join(k->a, k->peers, "bin/python"));
-    strvec names = folder_names(k->a, k->peers);
-    for (uint32_t i = 0; i < names.n; i++)
-      vec_push(k->a, at, path_join(k->a, k->peers, arena_fmt(k->a, "%s/bin/python", names.v[i])));
-  }
-  for (uint32_t i = 0; i < at.n; i++)
-    if ((!k->peers || file_exists(at.v[i])) && has_engine(t, at.v[i], engine)) return at.v[i];
-  return NULL;
-}
 static void lose(peer *p, const char *why) {
   p->why = why;
   if (!p->pid) return;
   kill(p->pid, SIGKILL);
-  ended(p->pid);
+  peer_ended(p->pid);
   close(p->to), close(p->from);
   p->pid = 0;
 }
@@ -241,7 +171,7 @@ static double difference(contest *t, const char *path) {
 static void start_peer(contest *t, peer *p) {
   cli *k = t->k;
   int to[2], from[2];
-  p->python = find_python(t, p->name);
+  p->python = peer_python(k, t->script, p->name);
   const char *peers = k->peers ? k->peers : "PEERS";
   p->remedy = arena_fmt(k->a, "python3 -m venv %s/%s && %s/%s/bin/pip install %s%s", peers, p->name, peers, p->name,
                         p->packages, k->peers ? "" : ", then --peers PEERS");
@@ -267,7 +197,7 @@ static void start_peer(contest *t, peer *p) {
                   (char *)arena_fmt(k->a, "%d", ek_run_threads(t->r)),
                   (char *)arena_fmt(k->a, "%lld", (long long)now.tv_sec * 1000000000 + now.tv_nsec),
                   NULL};
-  p->pid = start(argv, to[0], from[1]);
+  p->pid = peer_start(argv, to[0], from[1]);
   close(to[0]), close(from[1]);
   p->to = to[1], p->from = from[0], p->in = sbuf_new(k->a);
   if (p->pid < 0) {
@@ -354,12 +284,12 @@ static void own_start(contest *t, bool cached, double *ms, double *memory) {
   *ms = -1;
   if (pipe2(out, O_CLOEXEC)) return;
   double t0 = now_ms();
-  pid_t pid = start((char *const *)(uintptr_t)v.v, -1, out[1]);
+  pid_t pid = peer_start((char *const *)(uintptr_t)v.v, -1, out[1]);
   close(out[1]);
   for (ssize_t got; pid > 0 && n < sizeof text - 1 && (got = read(out[0], text + n, sizeof text - 1 - n)) > 0;)
     n += (size_t)got;
   text[n] = 0;
-  if (pid > 0 && ended(pid) == EXIT_DONE) *ms = now_ms() - t0;
+  if (pid > 0 && peer_ended(pid) == EXIT_DONE) *ms = now_ms() - t0;
   close(out[0]);
   /* The peak is asked of the process itself: wait4 tells no less than what this process had when it started the
    * other */
@@ -482,7 +412,7 @@ static void choose(contest *t) {
     if (!engines[i].name) ctx_fail(k->c, E_USAGE, "--against %.*s: the engines are %s", (int)n, s, known.s);
     vec_push(k->a, t->peers, ((peer){.name = engines[i].name, .packages = engines[i].packages, .cached = -1}));
   }
-  t->script = find_script(k);
+  t->script = peer_script(k);
   if (!t->script)
     ctx_fail(k->c, E_IO,
              "bench/peer.py, which runs other engines, is neither where it is installed (share/einkorn/bench) nor "
@@ -528,12 +458,10 @@ static ek_code take_turns(contest *t) {
 }
 int bench_against(cli *k, ek_model *model, ek_module *m, ek_run *r, host_tensor *in) {
   contest t = {.k = k, .m = m, .r = r, .in = in};
-  const char *tmp = getenv("TMPDIR");
   if (!model || !ends_in(k->args.v[0], ".onnx"))
     return fail_text(k, EK_USAGE, "error: --against: other engines read ONNX files; compile -o NAME.onnx makes one");
   choose(&t);
-  char *work = (char *)arena_fmt(k->a, "%s/einkorn-bench.XXXXXX", tmp && *tmp ? tmp : "/tmp");
-  if (!mkdtemp(work)) return fail_text(k, EK_IO, arena_fmt(k->a, "error: cannot make a folder %s", work));
+  const char *work = peer_folder(k);
   t.work = work;
   setenv("TMPDIR", work, 1); /* files that engines leave there are removed with the folder */
   /* writing to an engine that is gone must not end this program */
@@ -547,11 +475,11 @@ int bench_against(cli *k, ek_model *model, ek_module *m, ek_run *r, host_tensor 
   }
   CTX_CATCH {
     for (uint32_t i = 1; i < all->peers.n; i++) lose(&all->peers.v[i], "");
-    remove_tree(work);
+    peer_remove(work);
     ctx_unwind(k->c);
   }
   for (uint32_t i = 1; i < t.peers.n; i++) lose(&t.peers.v[i], t.peers.v[i].why);
-  remove_tree(work);
+  peer_remove(work);
   sigaction(SIGPIPE, &was, NULL);
   if (e) return fail_text(k, e, arena_fmt(k->a, "error: %s", ek_run_message(r)));
   double macs = model_macs(k, model, in, ek_module_inputs(m));

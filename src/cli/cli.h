@@ -17,10 +17,11 @@ enum {
   CMD_BENCH = 32,
   CMD_OPS = 64,
   CMD_EXPLAIN = 128,
-  CMD_ALL = 255,
+  CMD_DIFF = 256,
+  CMD_ALL = 511,
   CMD_MODEL = CMD_ALL & ~CMD_OPS,
-  CMD_DESCRIBE = 256, /* hidden */
-  CMD_HELP = 512,
+  CMD_DESCRIBE = 512, /* hidden */
+  CMD_HELP = 1024,
   RARE = 1 << 30 /* in an option's commands: --help tells it behind the others */
 };
 typedef enum { EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_UNSUPPORTED } exit_code;
@@ -62,7 +63,7 @@ typedef struct cli {
   const char *stop_after;    /* --stop-after: a pass; NULL: not given */
   const char *peak;          /* --peak: GFLOPS:GBS; NULL: measured */
   const char *trace;         /* --trace: a file; NULL: not given */
-  const char *against;       /* --against: engines; NULL: none */
+  const char *against;       /* --against: engines, or what diff compares with; NULL: none */
   const char *peers;         /* --peers: a folder; NULL: not given */
   const char *promote;       /* --promote: an element type; NULL: not given */
   double rtol;               /* --rtol: allowed relative difference */
@@ -80,6 +81,7 @@ typedef struct cli {
   bool verify;               /* --verify */
   bool no_cache;             /* --no-cache */
   bool unchecked;            /* --unchecked */
+  bool passes;               /* --passes */
   bool help;                 /* --help */
   bool version;              /* --version */
   uint64_t seed;             /* --seed: of random data */
@@ -198,6 +200,7 @@ typedef struct expected {
 } expected;
 void read_expected(cli *k, ek_module *m, expected *e);
 /* Compares an output with what is expected of it, and prints how they differ. True: they agree. */
+const char *place_text(arena *a, uint32_t rank, const int64_t *at); /* an element's index, such as [0, 3] */
 bool tell_comparison(cli *k, const ndarray *d, const char *name, const ndarray *want, json *j);
 /* ---- watch.c --------------------------------------------------------------------------------- */
 /* Values on the way that --dump and --expect ask for; NULL: none. False: said why. */
@@ -226,6 +229,23 @@ void sample_add(arena *a, sample *s, double x);
 /* MACs of one run with the sizes it had; -1: not known */
 double model_macs(cli *k, ek_model *model, const host_tensor *in, int32_t n);
 
+/* ---- peer.c: other engines, each a python with bench/peer.py ---------------------------------- */
+const char *peer_script(cli *k); /* the file peer.py; NULL: it is not there */
+/* a python that has the engine: one in --peers, or python3; NULL: there is none */
+const char *peer_python(cli *k, const char *script, const char *engine);
+int peer_start(char *const *argv, int in, int out); /* starts a program; in, out: its pipes, -1: none. Its process */
+int peer_ended(int pid);                            /* waits for its end; the exit code */
+const char *peer_folder(cli *k);                    /* a new folder for files that engines read; unwinds on failure */
+void peer_remove(const char *folder);
+typedef struct peer_question { /* what has a model computed? */
+  const ek_array *inputs;      /* data of its inputs, with their names */
+  size_t n;                    /* number of inputs */
+  const char *const *names;    /* tensors that are asked for */
+  size_t wanted;               /* how many */
+} peer_question;
+/* The values that an engine computes for these tensors, under their names. NULL, or why there are none. */
+const char *peer_values(cli *k, const char *engine, peer_question q, npz *out);
+
 /* ---- against.c ------------------------------------------------------------------------------- */
 /* runs the comparison; returns the exit code */
 int bench_against(cli *k, ek_model *model, ek_module *m, ek_run *r, host_tensor *in);
@@ -238,6 +258,7 @@ int cmd_info(cli *k);
 int cmd_bench(cli *k);
 int cmd_explain(cli *k);
 int cmd_ops(cli *k);
+int cmd_diff(cli *k);
 int cmd_describe(cli *k);
 int cmd_help(cli *k);
 #endif

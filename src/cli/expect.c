@@ -3,18 +3,20 @@
 #include "cli/cli.h"
 #include <string.h>
 
-/* The place of an element as text, such as [0, 3]. */
-static const char *place(arena *a, const ndarray *d, int64_t at) {
+const char *place_text(arena *a, uint32_t rank, const int64_t *at) {
+  sbuf b = sbuf_new(a);
+  sb_put(&b, "[");
+  for (uint32_t i = 0; i < rank; i++) sb_fmt(&b, "%s%lld", i ? ", " : "", (long long)at[i]);
+  sb_putc(&b, ']');
+  return b.s;
+}
+static const char *place(arena *a, const ndarray *d, int64_t at) { /* of the element with this number */
   int64_t idx[MAX_RANK];
   for (uint32_t i = d->rank; i-- > 0;) {
     idx[i] = at % d->dims[i];
     at /= d->dims[i];
   }
-  sbuf b = sbuf_new(a);
-  sb_put(&b, "[");
-  for (uint32_t i = 0; i < d->rank; i++) sb_fmt(&b, "%s%lld", i ? ", " : "", (long long)idx[i]);
-  sb_putc(&b, ']');
-  return b.s;
+  return place_text(a, d->rank, idx);
 }
 bool tell_comparison(cli *k, const ndarray *d, const char *name, const ndarray *want, json *j) {
   if (!want) {

@@ -81,9 +81,9 @@ int32_t array_of(cli *k, const char *array, const char *prefix, const ek_tensor_
     if (!strcmp(array + len, arena_fmt(k->a, "%d", (int)i))) return i;
   return -1;
 }
-/* Arrays of results may lie in the same file: those are --expect's. */
+/* Arrays of results may lie in the same file: those are --expect's, or --against's. */
 static bool is_result(feeding *f, const char *array) {
-  const char *inputs = f->k->inputs, *expect = f->k->expect;
+  const char *inputs = f->k->inputs, *expect = f->k->expect ? f->k->expect : f->k->against;
   if (!strncmp(array, "out_", 4) || (expect && !strcmp(inputs, expect))) return true;
   for (int32_t i = 0; i < ek_module_outputs(f->m); i++) {
     ek_tensor_info t;

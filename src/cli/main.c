@@ -43,6 +43,14 @@ const command commands[] = {
      "and why it "
      "is not one kernel with those that it reads from. What the machine can do is measured in the same minute.",
      "model.onnx --threads 1 --sort time"},
+    {CMD_DIFF, "diff", "MODEL [--inputs FILE.npz] [options]", "tells which tensor is wrong first, and why", cmd_diff, 1,
+     1,
+     "Compares every tensor on the way with what the definition of its operator gives in f64 for the inputs that its "
+     "node really had, and tells the first whose error is larger than rounding explains; then the smallest part of "
+     "the model that still shows it, which -o writes as a model with inputs, and with --passes the pass of the "
+     "compiler that changed the values. With --against the values of somebody else are judged in the same way. "
+     "Memory is bounded: tensors are compared some at a time. Exit code 0: nothing differs; 1: something does.",
+     "model.onnx --inputs in.npz --passes -o wrong.onnx"},
     {CMD_OPS, "ops", "[NAME] [options]", "lists the operators, or prints the definition of one", cmd_ops, 0, 1,
      "Lists the signatures of all operators that are defined, those of --ops included, or prints the definition of "
      "one.",

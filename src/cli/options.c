@@ -12,10 +12,10 @@
 
 #define AT(f) offsetof(cli, f)
 const option options[] = {
-    {"input", 'i', "NAME=SPEC", O_LIST, AT(input), CMD_RUN | CMD_BENCH | CMD_EXPLAIN,
+    {"input", 'i', "NAME=SPEC", O_LIST, AT(input), CMD_RUN | CMD_BENCH | CMD_EXPLAIN | CMD_DIFF,
      "data of one input: FILE.npy, FILE.pb, random, zeros or ones; without NAME= the only input's, or made-up data for "
      "all that have none"},
-    {"inputs", 0, "FILE.npz", O_TEXT, AT(inputs), CMD_RUN | CMD_BENCH | CMD_EXPLAIN,
+    {"inputs", 0, "FILE.npz", O_TEXT, AT(inputs), CMD_RUN | CMD_BENCH | CMD_EXPLAIN | CMD_DIFF,
      "data of inputs: arrays NAME, in_NAME, or in_0, in_1, ... in the model's order; all must be inputs, or results "
      "(out_..)"},
     {"output", 'o', "FILE.npz", O_TEXT, AT(output), CMD_RUN, "writes all outputs, under their names"},
@@ -31,7 +31,18 @@ const option options[] = {
     {"rtol", 0, "R", O_DOUBLE, AT(rtol), CMD_RUN,
      "allowed difference: atol + rtol * |expected| (default 1e-3; integers must be equal unless said)"},
     {"atol", 0, "A", O_DOUBLE, AT(atol), CMD_RUN, "(default 1e-4)"},
-    {"seed", 0, "S", O_U64, AT(seed), CMD_RUN | CMD_BENCH | CMD_EXPLAIN | RARE, "of random data (default 0)"},
+    {"against", 0, "eval|onnxruntime|FILE.npz", O_TEXT, AT(against), CMD_DIFF,
+     "whose values: those of the operators' definitions (eval, the default); also those of onnxruntime, or of arrays "
+     "with the tensors' names"},
+    {"output", 'o', "NAME.onnx", O_TEXT, AT(output), CMD_DIFF,
+     "writes the smallest part of the model that shows the difference, and NAME.npz: its inputs, and right results"},
+    {"passes", 0, NULL, O_FLAG, AT(passes), CMD_DIFF, "also finds the pass of the compiler that changed the values"},
+    {"rtol", 0, "R", O_DOUBLE, AT(rtol), CMD_DIFF,
+     "allowed difference, beside what rounding explains: atol + rtol * |right value| (default: a share of the tensor's "
+     "largest value, by --accuracy and type)"},
+    {"atol", 0, "A", O_DOUBLE, AT(atol), CMD_DIFF, "(default 0 where --rtol is given)"},
+    {"seed", 0, "S", O_U64, AT(seed), CMD_RUN | CMD_BENCH | CMD_EXPLAIN | CMD_DIFF | RARE,
+     "of random data (default 0)"},
     {"eval", 0, NULL, O_FLAG, AT(eval), CMD_RUN,
      "interprets the operators' definitions, without compiling: slow, to compare with"},
     {"promote", 0, "f64", O_TEXT, AT(promote), CMD_RUN | RARE,
@@ -50,7 +61,7 @@ const option options[] = {
     {"against", 0, "ENGINE,..", O_TEXT, AT(against), CMD_BENCH,
      "compares with other engines, taking turns: onnxruntime, openvino, openvino-bf16, torch, torch.compile, jax, "
      "ncnn, iree, iree-nhwc"},
-    {"peers", 0, "FOLDER", O_TEXT, AT(peers), CMD_BENCH | RARE,
+    {"peers", 0, "FOLDER", O_TEXT, AT(peers), CMD_BENCH | CMD_DIFF | RARE,
      "where the engines' python is: a virtual environment, or a folder of them (default: python3)"},
     {"slices", 0, "N", O_INT, AT(slices), CMD_BENCH | RARE,
      "with --against: turns that each engine gets in these seconds (default 5)"},
@@ -71,7 +82,7 @@ const option options[] = {
      "bf16: the factors of products with constants may be kept in bf16, where the machine multiplies pairs of these "
      "(default: the model's types)"},
     {"codegen", 0, "auto|llvm", O_CHOICE, AT(codegen),
-     CMD_RUN | CMD_BENCH | CMD_EXPLAIN | CMD_COMPILE | CMD_SHOW | RARE,
+     CMD_RUN | CMD_BENCH | CMD_EXPLAIN | CMD_COMPILE | CMD_SHOW | CMD_DIFF | RARE,
      "who makes the machine code: llvm, or Einkorn itself wherever it can (default), in a fiftieth of the time"},
     {"unchecked", 0, NULL, O_FLAG, AT(unchecked), CMD_MODEL,
      "indices that data bring are not checked: one that is out of range gives some values instead of an error"},
@@ -80,7 +91,7 @@ const option options[] = {
     {"threads", 0, "N", O_INT, AT(threads), CMD_MODEL, "threads of a run (default: all the process may use)"},
     {"compile-threads", 0, "N", O_INT, AT(compile_threads), CMD_MODEL | RARE,
      "threads of the compiler (default: all the process may use)"},
-    {"memory-limit", 0, "BYTES", O_BYTES, AT(memory_limit), CMD_RUN | CMD_COMPILE | CMD_BENCH,
+    {"memory-limit", 0, "BYTES", O_BYTES, AT(memory_limit), CMD_RUN | CMD_COMPILE | CMD_BENCH | CMD_DIFF,
      "a model whose run takes more working memory is refused; saved ones with the largest sizes that they permit; 500M "
      "and 2G, too"},
     {"dim", 0, "N=8,..", O_LIST, AT(dims), CMD_MODEL,

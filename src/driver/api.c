@@ -388,6 +388,7 @@ static ek_code guarded(ctx *c, ek_model *m, const ek_options *o, void (*setup)(p
       source src = model_source(m);
       if (pipe_load(p, &src)) {
         if (po.watch) watch_values(p->g, po.watch);
+        if (p->o.part) graph_cut(p->g, p->o.part);
         ops_sources ops = own_ops_sources(c, m->ops, m->nops);
         pipe_lower(p, &ops);
       }

@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whoever adds an option decides here whether it changes code. (Where `watch` is set the cache is not asked.) */
-_Static_assert(sizeof(pipe_opts) == 144 && sizeof(dimfix) == 40 && sizeof(target) == 112,
+/* Whoever adds an option decides here whether it changes code. (Where `watch` is set, or an inner option, the cache is
+ * not asked.) */
+_Static_assert(sizeof(pipe_opts) == 160 && sizeof(dimfix) == 40 && sizeof(target) == 112,
                "is the new field part of the key (below), or does it not change the code? Then change these numbers");
 
 /* ---- builds ---------------------------------------------------------------------------------- */

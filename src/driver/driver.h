@@ -148,6 +148,16 @@ void watch_values(graph *g, const char *const *names);
 /* ---- save_onnx.c ----------------------------------------------------------------------------- */
 void save_as_onnx(pipeline *p, const ops_sources *ops, const char *path, ek_report *report);
 /* ---- module.c -------------------------------------------------------------------------------- */
+/* What no option of the header asks for. */
+typedef struct inner_options {
+  const graph_part *part; /* only this part of the model; NULL: all of it */
+  const char *skip;       /* expr passes left out, with spaces between; NULL: none */
+  bool plain;             /* kernels are scheduled as at level 0 */
+  bool no_sharing;        /* buffers share no memory */
+  pass_ref after;         /* with evaluate 2: what there is after this pass is interpreted; name NULL: after all */
+} inner_options;
+/* ek_compile with more options; x NULL: without. The cache is not asked with them */
+ek_code compile_inner(ek_model *model, const ek_options *given, const inner_options *x, ek_module **out);
 void module_free(ek_module *m);
 /* the descriptor of a module, in which plan, run and weights are still missing */
 ek_rt_model *describe(ctx *c, emodule *m, const char *name, const char *memory);
@@ -156,6 +166,9 @@ void report_program(pipeline *p, ek_report *r);
 void report_times(pipeline *p, ek_report *r);
 uint32_t program_kernels(const program *p);
 /* ---- run.c ----------------------------------------------------------------------------------- */
+/* Before the first prepare: memory that the run gets is filled with ones, so that no element that is not written has
+ * the right value by chance. */
+void run_mark_memory(ek_run *r);
 /* working memory, if the sizes of all inputs are fixed */
 bool run_need(const ek_rt_model *d, int threads, int64_t *bytes);
 /* ---- threads.c ------------------------------------------------------------------------------- */
@@ -202,6 +215,8 @@ ek_code eval_plan(ek_module *m, ek_rt_call *call, text *why);
 int eval_run(ek_module *m, ek_rt_call *call, const int64_t *out_room, text *why);
 /* ---- header.c: the text of the header beside saved code ---- */
 const char *model_header(ctx *c, const char *name, const ek_rt_model *d);
+/* ek_save for a part of the model; NULL: all of it */
+ek_code save_part(ek_model *m, const ek_options *o, const graph_part *part, const char *path, ek_report *report);
 /* ---- save.c, link.c -------------------------------------------------------------------------- */
 /* embed.c */
 extern const uint8_t driver_runtime_object[], driver_runtime_object_end[], driver_runtime_header[],

@@ -94,6 +94,7 @@ static bool interpret(ek_module *m, ek_rt_call *call, const int64_t *room, arena
   ctx *c = m->c;
   emodule *e = m->p->m;
   evaluation *v = expr_eval_new(e, a, (uint32_t)call->threads);
+  expr_eval_lean(v);
   bool enough = true;
   uint32_t at = 0;
   for (uint32_t i = 0; i < e->inputs.n; i++) {

@@ -147,10 +147,16 @@ static void make_code(pipeline *p, ek_module *m, cache *k) {
   }
 }
 typedef struct making {
-  ek_module *m;        /* the module that is made */
-  const ek_options *o; /* complete */
-  cache *cache;        /* where its code is kept; NULL: nowhere */
+  ek_module *m;               /* the module that is made */
+  const ek_options *o;        /* complete */
+  cache *cache;               /* where its code is kept; NULL: nowhere */
+  const inner_options *inner; /* NULL: there are none */
 } making;
+static void take_inner(pipeline *p, void *env) {
+  const inner_options *x = ((making *)env)->inner;
+  if (x) p->o.part = x->part, p->o.skip = x->skip, p->o.plain = x->plain, p->o.no_sharing = x->no_sharing;
+  if (x && x->after.name) p->o.stop_after = x->after;
+}
 static ek_code make(pipeline *p, void *env) {
   making *k = env;
   ek_module *m = k->m;
@@ -158,6 +164,7 @@ static ek_code make(pipeline *p, void *env) {
   if (k->o->evaluate) {
     m->kind = MODULE_EVAL;
     if (k->o->evaluate == 2) pipe_optimise(p);
+    if (k->inner && k->inner->after.name) p->stopped = false; /* what there is now is what is wanted */
     if (k->o->evaluate == 3 && !p->stopped) expr_promote(p->m);
     if (!p->stopped) m->d = describe(p->c, p->m, p->g->name, "0");
     m->report = (ek_report){.memory = "0", .load_ms = p->load_ms, .total_ms = now_ms() - p->began};
@@ -222,21 +229,24 @@ static bool from_cache(ek_model *model, const ek_options *o, ek_module *m, ctx *
   return true;
 }
 ek_code ek_compile(ek_model *model, const ek_options *given, ek_module **out) {
+  return compile_inner(model, given, NULL, out);
+}
+ek_code compile_inner(ek_model *model, const ek_options *given, const inner_options *inner, ek_module **out) {
   if (out) *out = NULL;
   if (!model || !out) return session_null(model ? model->s : NULL);
   ek_module *m = module_new(model->s, MODULE_JIT);
   if (!m) return session_fail(model->s, EK_MEMORY, "out of memory");
   ek_options o = all_options(given);
-  making k = {m, &o, NULL};
+  making k = {m, &o, NULL, inner};
   ctx *files = NULL;
   ek_code code = EK_OK;
   m->threads = default_threads(o.threads);
   m->memory_limit = o.memory_limit;
   m->timed = o.profile && !o.evaluate, m->traced = m->timed && o.profile > 1;
-  if (from_cache(model, &o, m, &files, &k.cache, &code)) {
+  if (!inner && from_cache(model, &o, m, &files, &k.cache, &code)) {
     m->c = files;
   } else {
-    code = in_pipe(model, given, NULL, make, &k, &m->c);
+    code = in_pipe(model, given, take_inner, make, &k, &m->c);
     cache_end(k.cache);
     ctx_free(files);
   }

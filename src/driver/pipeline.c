@@ -245,11 +245,11 @@ bool pipe_program(pipeline *p) {
   if (p->p || p->stopped) return !p->stopped;
   double t0 = now_ms();
   progress(p, "scheduling", 0);
-  p->s = schedule_module(
-      p->m, p->t,
-      (schedule_opts){.level = p->o.level, .strict = p->o.strict, .unread = p->unread, .no_reuse = p->o.no_reuse});
+  const schedule_opts o = {
+      .level = p->o.plain ? 0 : p->o.level, .strict = p->o.strict, .unread = p->unread, .no_reuse = p->o.no_reuse};
+  p->s = schedule_module(p->m, p->t, o);
   if (!p->s || diag_errors(p->c)) ctx_unwind(p->c);
-  p->s->timed = p->timed;
+  p->s->timed = p->timed, p->s->no_sharing = p->o.no_sharing;
   bool go = ran(p, PL_LOOP, "schedule", true, now_ms() - t0);
   double t1 = now_ms();
   if (go) {

@@ -53,6 +53,8 @@ typedef struct pipe_opts {
   bool fast;                /* an error of 1e-3 of a tensor's largest value is allowed */
   bool narrow;              /* products with constants may be of bf16 */
   bool only_llvm;           /* all code comes from LLVM */
+  bool plain;               /* kernels are scheduled as at level 0, whatever the level */
+  bool no_sharing;          /* buffers share no memory */
   bool no_reuse;            /* equal kernels are scheduled each for itself; for tests */
   pass_ref stop_after;      /* compilation ends after it */
   pass_ref show_after;      /* the text of its result is collected in pipeline.shown */
@@ -64,6 +66,7 @@ typedef struct pipe_opts {
   void *progress_user;      /* handed to progress */
   const char *show_node;    /* only what comes from this node is shown; NULL: all */
   const char *const *watch; /* NULL-terminated: values that become outputs, too (watch.c); NULL: none */
+  const graph_part *part;   /* only this part of the model is compiled; NULL: all of it */
   bool weights_inline;      /* constants are shown in full */
 } pipe_opts;
 

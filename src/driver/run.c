@@ -20,6 +20,7 @@ struct ek_run {
   uint64_t limit;      /* bytes of working memory and outputs; 0: none */
   int threads;         /* threads to use */
   bool prepared;       /* sizes are known and memory is there */
+  bool marked;         /* memory that it gets is filled with ones: NaNs and -1 */
   bool sized;          /* the profile knows the sizes */
   const void **in;     /* data of the inputs */
   void **out;          /* data of the outputs of the next call: `bound` or `own` */
@@ -48,6 +49,8 @@ static ek_code fail(ek_run *r, ek_code code, const char *fmt, ...) {
   text_set(&r->message, buf);
   return code;
 }
+
+void run_mark_memory(ek_run *r) { r->marked = true; }
 
 /* ---- making and ending ----------------------------------------------------------------------- */
 static uint32_t lay_out(const ek_rt_tensor *t, int64_t n, uint32_t *at) {
@@ -209,6 +212,7 @@ static ek_code get_arena(ek_run *r, size_t need) {
   if (need > r->arena_bytes || !r->call.arena) {
     mem_put(r->mem, r->call.arena);
     r->call.arena = mem_get(r->mem, need);
+    if (r->marked && r->call.arena) memset(r->call.arena, 0xff, need);
     r->arena_bytes = r->call.arena ? need : 0;
     if (!r->call.arena)
       return fail(r, EK_MEMORY, "out of memory: these sizes need %zu bytes of working memory (%s)", need,
@@ -342,6 +346,7 @@ static ek_code get_outputs(ek_run *r) {
       if (!r->own[i])
         return fail(r, EK_MEMORY, "out of memory: output %s needs %lld bytes", r->d->out[i].name,
                     (long long)r->room[i]);
+      if (r->marked) memset(r->own[i], 0xff, r->own_bytes[i]);
     }
     if (r->bound[i] && r->bound_bytes[i] && (int64_t)r->bound_bytes[i] < r->room[i])
       return fail(r, EK_MEMORY, "output '%s' needs room for %lld bytes, %zu were given to ek_run_set_output",

@@ -60,22 +60,7 @@ static emodule *infer(saver *s, graph *g) {
   return m;
 }
 
-/* ---- replacing values ------------------------------------------------------------------------ */
-static value *stands_for(saver *s, value *v) {
-  uint64_t to;
-  while (v && map_getu(s->by, key(v), &to)) v = (value *)(uintptr_t)to;
-  return v;
-}
-static void rename_uses(saver *s, graph *g) {
-  for (uint32_t i = 0; i < g->nodes.n; i++) {
-    node *n = g->nodes.v[i];
-    for (uint32_t k = 0; k < n->in.n; k++) n->in.v[k] = stands_for(s, n->in.v[k]);
-    for (uint32_t k = 0; k < n->attrs.n; k++)
-      if (n->attrs.v[k].g) rename_uses(s, n->attrs.v[k].g);
-  }
-  if (g->parent)
-    for (uint32_t i = 0; i < g->outputs.n; i++) g->outputs.v[i] = stands_for(s, g->outputs.v[i]);
-}
+/* ---- branches and copies ------------------------------------------------------------------------ */
 static const attr *branch(const node *n, bool then) { return node_attr(n, then ? "then_branch" : "else_branch"); }
 static bool condition(const node *n, bool *then) {
   if (n->domain[0] || strcmp(n->op, "If") || !n->in.n || !n->in.v[0] || !n->in.v[0]->data ||
@@ -117,7 +102,7 @@ static bool shorten(saver *s) {
       vec_push(s->a, out, n);
   }
   g->nodes.v = (void *)out.v, g->nodes.n = out.n, g->nodes.cap = out.cap;
-  rename_uses(s, g);
+  graph_replace_uses(g, s->by);
   return any;
 }
 
@@ -189,28 +174,6 @@ static bool computable(saver *s, const node *n, const map *folded) {
   }
   return out <= in || out <= SMALL;
 }
-static void mark(saver *s, const graph *g) {
-  for (uint32_t i = 0; i < g->outputs.n; i++) map_putu(s->needed, key(g->outputs.v[i]), 1);
-  for (uint32_t i = g->nodes.n; i-- > 0;) {
-    const node *n = g->nodes.v[i];
-    bool any = false;
-    for (uint32_t k = 0; k < n->out.n; k++) any |= n->out.v[k] && has(s->needed, n->out.v[k]);
-    for (uint32_t k = 0; any && k < n->in.n; k++)
-      if (n->in.v[k]) map_putu(s->needed, key(n->in.v[k]), 1);
-    for (uint32_t k = 0; any && k < n->attrs.n; k++)
-      if (n->attrs.v[k].g) mark(s, n->attrs.v[k].g);
-  }
-}
-static void drop_unneeded(saver *s, graph *g) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < g->nodes.n; i++) {
-    bool any = false;
-    for (uint32_t k = 0; k < g->nodes.v[i]->out.n; k++)
-      any |= g->nodes.v[i]->out.v[k] && !g->nodes.v[i]->out.v[k]->data && has(s->needed, g->nodes.v[i]->out.v[k]);
-    if (any) g->nodes.v[n++] = g->nodes.v[i];
-  }
-  g->nodes.n = n;
-}
 /* What the nodes that constants decide come to, computed by the evaluator; true when there were any. */
 static bool fold(saver *s) {
   graph *g = s->g, *some = graph_new(g->c, NULL, "constants");
@@ -246,13 +209,11 @@ static void simplify(saver *s) {
     emodule *m = infer(s, s->g);
     if (!m) return;
     find_random(s, m);
-    s->needed = map_new(s->a);
-    mark(s, s->g);
+    s->needed = graph_needed(s->g);
     bool any = s->p->o.level > 0 && fold(s);
     any |= shorten(s);
-    s->needed = map_new(s->a);
-    mark(s, s->g);
-    drop_unneeded(s, s->g);
+    s->needed = graph_needed(s->g);
+    graph_drop_unneeded(s->g, s->needed);
     if (!any) return;
   }
   infer(s, s->g);

@@ -24,18 +24,21 @@ static const ek_session_options session_defaults = {0};
 static const ek_options options_defaults = {.optimize = 3};
 static const ek_run_options run_defaults = {0};
 static const ek_show_options show_defaults = {.stage = "graph"};
+static const ek_diff_options diff_defaults = {0};
 #define INIT(name, defaults)                                                                                           \
   void name##_init_sized(name *o, size_t bytes) { struct_init(o, bytes, &defaults, sizeof defaults); }
 INIT(ek_session_options, session_defaults)
 INIT(ek_options, options_defaults)
 INIT(ek_run_options, run_defaults)
 INIT(ek_show_options, show_defaults)
+INIT(ek_diff_options, diff_defaults)
 
 /* ---- programs of older headers call these: the first header of this soname had so much --------------------------- */
 #undef ek_session_options_init
 #undef ek_options_init
 #undef ek_run_options_init
 #undef ek_show_options_init
+#undef ek_diff_options_init
 void ek_session_options_init(ek_session_options *o) {
   ek_session_options_init_sized(o, offsetof(ek_session_options, compile_memory) + sizeof o->compile_memory);
 }
@@ -49,9 +52,14 @@ void ek_show_options_init(ek_show_options *o) {
   ek_show_options_init_sized(o, offsetof(ek_show_options, weights_inline) + sizeof(size_t));
 }
 
+void ek_diff_options_init(ek_diff_options *o) {
+  ek_diff_options_init_sized(o, offsetof(ek_diff_options, checked_user) + sizeof o->checked_user);
+}
+
 /* Structs that we fill, and that say no size: a change here breaks programs, and needs another soname. */
 _Static_assert(sizeof(void *) != 8 ||
                    (sizeof(ek_report) == 112 && sizeof(ek_tensor_info) == 272 && sizeof(ek_model_info) == 200 &&
                     sizeof(ek_layer) == 160 && sizeof(ek_kernel) == 96 && sizeof(ek_machine) == 80 &&
-                    sizeof(ek_op_info) == 40 && sizeof(ek_pass_info) == 32),
+                    sizeof(ek_op_info) == 40 && sizeof(ek_pass_info) == 32 && sizeof(ek_checked) == 48 &&
+                    sizeof(ek_difference) == 392),
                "structs without a size field never grow within a soname");

@@ -4,30 +4,6 @@
 #include "driver/driver.h"
 #include <string.h>
 
-/* ---- which nodes do the model's outputs need? ---- */
-static void need_inputs(map *needed, const node *n) {
-  for (uint32_t i = 0; i < n->in.n; i++)
-    if (n->in.v[i]) map_putu(needed, (uint64_t)(uintptr_t)n->in.v[i], 1);
-  for (uint32_t k = 0; k < n->attrs.n; k++) {
-    const graph *g = n->attrs.v[k].g;
-    for (uint32_t i = 0; g && i < g->nodes.n; i++) need_inputs(needed, g->nodes.v[i]);
-    for (uint32_t i = 0; g && i < g->outputs.n; i++) map_putu(needed, (uint64_t)(uintptr_t)g->outputs.v[i], 1);
-  }
-}
-static bool needs(const map *needed, const value *v) {
-  uint64_t one;
-  return v && map_getu(needed, (uint64_t)(uintptr_t)v, &one);
-}
-static map *needed_values(const graph *g) {
-  map *needed = map_new(ctx_arena(g->c));
-  for (uint32_t i = 0; i < g->outputs.n; i++) map_putu(needed, (uint64_t)(uintptr_t)g->outputs.v[i], 1);
-  for (uint32_t i = g->nodes.n; i-- > 0;) {
-    bool any = false;
-    for (uint32_t k = 0; k < g->nodes.v[i]->out.n; k++) any |= needs(needed, g->nodes.v[i]->out.v[k]);
-    if (any) need_inputs(needed, g->nodes.v[i]);
-  }
-  return needed;
-}
 static int32_t output_number(const graph *g, const value *v) {
   for (uint32_t i = 0; i < g->outputs.n; i++)
     if (g->outputs.v[i] == v) return (int32_t)i;
@@ -59,11 +35,11 @@ void watch_values(graph *g, const char *const *names) {
   uint32_t n = 0;
   while (names[n]) n++;
   bool *hit = NEWN(a, bool, n + 1);
-  const map *needed = needed_values(g);
+  const map *needed = graph_needed(g);
   for (uint32_t i = 0; i < g->nodes.n; i++)
     for (uint32_t k = 0; k < g->nodes.v[i]->out.n; k++) {
       value *v = g->nodes.v[i]->out.v[k];
-      if (v && needs(needed, v) && asked(names, g->nodes.v[i], v, hit) && output_number(g, v) < 0 &&
+      if (graph_needs(needed, v) && asked(names, g->nodes.v[i], v, hit) && output_number(g, v) < 0 &&
           !EK_PLANTED("watch"))
         vec_push(a, g->outputs, v);
     }
@@ -80,11 +56,11 @@ static void list(ek_model *m, values *l) {
   CTX_TRY(m->c) {
     const graph *g = m->p->g;
     VEC(ek_value_info) all = {0};
-    const map *needed = needed_values(g);
+    const map *needed = graph_needed(g);
     for (uint32_t i = 0; i < g->nodes.n; i++)
       for (uint32_t k = 0; k < g->nodes.v[i]->out.n; k++) {
         const value *v = g->nodes.v[i]->out.v[k];
-        if (!needs(needed, v)) continue;
+        if (!graph_needs(needed, v)) continue;
         const node *n = g->nodes.v[i];
         ek_value_info one = {v->source, n->name ? n->name : "", n->op, output_number(g, v)};
         vec_push(ctx_arena(m->c), all, one);

@@ -17,6 +17,10 @@ typedef struct binding {
   atom symbol;   /* the symbol */
   int64_t value; /* its value */
 } binding;
+typedef struct room { /* memory that a tensor has left */
+  void *p;            /* first byte */
+  size_t bytes;       /* how much */
+} room;
 typedef struct state { /* what eval.h need not know */
   evaluation pub;      /* what eval.h gives out */
   VEC(binding) bound;  /* values of symbols, in the order of binding; loops cut it back to a mark */
@@ -25,7 +29,10 @@ typedef struct state { /* what eval.h need not know */
   u32vec inputs;       /* the inputs, in the model's order */
   tid wanted;          /* lies in keep; 0: none */
   arena *keep;         /* arena of `wanted` */
+  uint32_t *readers;   /* of each tensor the stages that have still to read it; NULL: nothing leaves memory */
+  VEC(room) left;      /* memory that is free again */
 } state;
+enum { KEPT = UINT32_MAX /* readers of a tensor that stays */, LEAST_LEFT = 1 << 16 /* bytes worth giving back */ };
 
 static void run_stage(evaluation *v, uint32_t s);
 static void run_if(evaluation *v, uint32_t i);
@@ -53,6 +60,8 @@ evaluation *expr_eval_new(emodule *m, arena *a, uint32_t threads) {
   }
   return v;
 }
+
+void expr_eval_noise(evaluation *v, uint32_t seed) { v->noise = seed; }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 static void bind(evaluation *v, atom symbol, int64_t x) { vec_push(v->a, ((state *)v)->bound, ((binding){symbol, x})); }
@@ -152,6 +161,19 @@ void expr_eval_input(evaluation *v, tid t, const ndarray *data) {
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
+/* The smallest free memory of so many bytes, none of it wasted by half; NULL: there is none. */
+static void *room_left(state *st, size_t *bytes) {
+  uint32_t best = UINT32_MAX;
+  for (uint32_t i = 0; i < st->left.n; i++)
+    if (st->left.v[i].bytes >= *bytes && st->left.v[i].bytes / 2 <= *bytes &&
+        (best == UINT32_MAX || st->left.v[i].bytes < st->left.v[best].bytes))
+      best = i;
+  if (best == UINT32_MAX) return NULL;
+  const room r = st->left.v[best];
+  st->left.v[best] = st->left.v[--st->left.n];
+  *bytes = r.bytes;
+  return memset(r.p, 0, r.bytes);
+}
 /* Room for a tensor of the declared shape; memory of an earlier round (in a loop) is used again. */
 static void make_room(evaluation *v, tid t, bool clear) {
   const tensor *x = xt(v->m, t);
@@ -167,9 +189,12 @@ static void make_room(evaluation *v, tid t, bool clear) {
   if (!nd_count(&nd, &n) || __builtin_mul_overflow((size_t)n, (size_t)et_bytes(x->type), &bytes))
     ctx_fail(v->c, E_SHAPE, "%s is too large", x->name);
   nd.bytes = bytes;
-  if (bytes > r->cap || !nd.data)
-    nd.data = arena_alloc(t == ((state *)v)->wanted ? ((state *)v)->keep : v->a, bytes + 8), r->cap = bytes;
-  else if (clear)
+  if (bytes > r->cap || !nd.data) {
+    state *st = (state *)v;
+    r->cap = bytes;
+    nd.data = t == st->wanted ? NULL : room_left(st, &r->cap);
+    if (!nd.data) nd.data = arena_alloc(t == st->wanted ? st->keep : v->a, bytes + 8);
+  } else if (clear)
     memset((void *)(uintptr_t)nd.data, 0, bytes);
   r->nd = nd;
 }
@@ -253,13 +278,25 @@ typedef struct job {
   arena **arenas; /* one per piece */
 } job;
 
+static void add_noise(const job *j, strip *r, int64_t at, uint32_t n) { /* at: number of the first point */
+  for (uint32_t i = 0; i < n; i++) {
+    uint64_t h = ((uint64_t)(at + i) + j->v->noise) * 0x9e3779b97f4a7c15u + j->s->tensor * 0xd1342543de82ef95u;
+    h = (h ^ h >> 29) * 0xbf58476d1ce4e5b9u;
+    r->d[i] *= 1 + ((double)(h >> 11) * 0x1p-53 - 0.5) * 0x1p-21; /* two units at most */
+  }
+}
 static void run_points(job *j, worker *w, int64_t from, int64_t to) {
+  strip moved;
   const ndarray *nd = &rt_of(j->v, j->s->tensor)->nd;
   void *out = (void *)(uintptr_t)nd->data;
   for (int64_t p = from; p < to; p += LANES) {
     uint32_t n = (uint32_t)min64(LANES, to - p);
     fill_strip(&j->g, w, p, n);
     const strip *r = worker_value(w, j->value, NULL, n);
+    if (j->v->noise && nd->type == ET_F64) {
+      moved = *r, r = &moved;
+      add_noise(j, &moved, p, n);
+    }
     if (!j->has_t) {
       lanes_write(nd->type, out, p, r, n);
       continue;
@@ -471,6 +508,48 @@ static void run_recurrence(evaluation *v, uint32_t recurrence, arena *a) {
     r->busy = false, r->done = true;
   }
 }
+static u32vec tensors_read(emodule *m, uint32_t id, arena *a) { /* by a stage, each once */
+  u32vec loads = {0}, t = {0};
+  expr_stage_loads(m, id, a, &loads);
+  for (uint32_t i = 0; i < loads.n; i++) {
+    const tid x = exn(m, loads.v[i])->tensor;
+    uint32_t k = 0;
+    while (k < t.n && t.v[k] != x) k++;
+    if (k == t.n) vec_push(a, t, x);
+  }
+  return t;
+}
+static void keep_tensor(state *st, tid t) { st->readers[t] = KEPT; }
+void expr_eval_lean(evaluation *v) {
+  state *st = (state *)v;
+  emodule *m = v->m;
+  if (m->ifs.n || m->loops.n) return;
+  arena *a = arena_new(v->c);
+  st->readers = NEWN(v->a, uint32_t, m->tensors.n);
+  for (uint32_t i = 0; i < m->outputs.n; i++) keep_tensor(st, m->outputs.v[i].t);
+  for (uint32_t i = 0; i < m->lates.n; i++) keep_tensor(st, m->lates.v[i].tensor);
+  for (uint32_t i = 0; i < m->checks.n; i++) keep_tensor(st, m->checks.v[i].at), keep_tensor(st, m->checks.v[i].value);
+  for (uint32_t id = 0; id < m->stages.n; id++) {
+    const stage *s = xs(m, id);
+    if (s->dead) continue;
+    const u32vec read = tensors_read(m, id, a);
+    if (s->recurrence) keep_tensor(st, s->tensor);
+    for (uint32_t i = 0; i < read.n; i++)
+      if (st->readers[read.v[i]] != KEPT) st->readers[read.v[i]] = s->recurrence ? KEPT : st->readers[read.v[i]] + 1;
+  }
+  arena_free(a);
+}
+static void leave(evaluation *v, uint32_t id, arena *a) { /* the stage has run */
+  state *st = (state *)v;
+  const u32vec read = tensors_read(v->m, id, a);
+  for (uint32_t i = 0; i < read.n; i++) {
+    const tid t = read.v[i];
+    rt *r = rt_of(v, t);
+    if (st->readers[t] == KEPT || --st->readers[t] || xt(v->m, t)->kind != TK_STAGE || r->cap < LEAST_LEFT) continue;
+    vec_push(v->a, st->left, ((room){(void *)(uintptr_t)r->nd.data, r->cap}));
+    r->nd.data = NULL, r->cap = 0, r->done = false; /* it would be computed again */
+  }
+}
 static void run_stage(evaluation *v, uint32_t id) {
   arena *a = arena_new(v->c);
   if (xs(v->m, id)->dead)
@@ -480,6 +559,7 @@ static void run_stage(evaluation *v, uint32_t id) {
   else
     run_alone(v, id, a);
   rt_of(v, xs(v->m, id)->tensor)->done = true;
+  if (((state *)v)->readers && !xs(v->m, id)->recurrence) leave(v, id, a);
   arena_free(a);
 }
 

@@ -158,6 +158,16 @@ static void outside(const strip *lane, int64_t add, int64_t dim, int64_t *out, u
   else
     for (uint32_t i = 0; i < n; i++) out[i] |= (uint64_t)add >= (uint64_t)dim;
 }
+/* Elements of nd as lanes of type t: the same, or f64 where a module was promoted and nd holds narrower floats. */
+static void read_elements(etype t, strip *r, const ndarray *nd, const int64_t *at, int64_t add, uint32_t n) {
+  strip narrow;
+  if (t == nd->type) {
+    lanes_read(t, r, nd->data, at, add, n);
+    return;
+  }
+  lanes_read(nd->type, &narrow, nd->data, at, add, n);
+  for (uint32_t i = 0; i < n; i++) r->d[i] = narrow.f[i];
+}
 static void do_load(worker *w, const pnode *p, strip *r, const mask *mk, uint32_t n) {
   const ndarray *nd = &rt_of(w->v, p->tensor)->nd;
   const strip *lane[MAX_RANK];
@@ -193,7 +203,7 @@ static void do_load(worker *w, const pnode *p, strip *r, const mask *mk, uint32_
   if (none_in)
     lanes_fill(p->type, r, (scalar){0}, n);
   else if (!p->flat) {
-    lanes_read(p->type, r, nd->data, NULL, base, 1);
+    read_elements(p->type, r, nd, NULL, base, 1);
     lanes_fill(p->type, r, lanes_get(p->type, r, 0), n);
   } else {
     const int64_t *flat = worker_value(w, p->flat, mk, n)->i;
@@ -201,7 +211,7 @@ static void do_load(worker *w, const pnode *p, strip *r, const mask *mk, uint32_
       for (uint32_t i = 0; i < n; i++) safe[i] = (!all_in && out[i]) || (stale && !mk->on[i]) ? -base : flat[i];
       flat = safe;
     }
-    lanes_read(p->type, r, nd->data, flat, base, n);
+    read_elements(p->type, r, nd, flat, base, n);
   }
   if (!nout || !p->otherwise) return;
   mask part;

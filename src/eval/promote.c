@@ -1,8 +1,9 @@
 /* What would a module give if it did not round? Every float becomes an f64: the reference that the errors of compiled
  * code are measured against (docs/accuracy.md).
  *
- * Inputs and constants stay as they are given. Each of floats gets a stage that converts it, and all others read
- * that. Then all tensors, values and accumulators of floats are f64, and conversions between floats do nothing.
+ * Inputs and constants stay as they are given: loads of their elements are f64, and the evaluator converts what it
+ * reads. Where the whole tensor goes somewhere (through a branch, a loop, to an output), a stage makes one of f64.
+ * Then all other tensors, values and accumulators of floats are f64, and conversions between floats do nothing.
  * What looks at a float's bits, or makes random ones, keeps its type and is converted before and behind. */
 #include "eval/eval.h"
 
@@ -30,12 +31,15 @@ static tid widened(emodule *m, tid t) {
   expr_stage(m, 0, w, axes, x.rank, converted(m, ET_F64, append(m, load)));
   return w;
 }
-static void read_wide(const map *wide, tid *t) {
+static bool keeps_type(const tensor *x) { return is_narrow(x->type) && (x->kind == TK_INPUT || x->kind == TK_CONST); }
+static void read_wide(emodule *m, map *wide, tid *t) {
   uint64_t w;
-  if (map_getu(wide, *t, &w)) *t = (tid)w;
+  if (!*t || !keeps_type(xt(m, *t))) return;
+  if (!map_getu(wide, *t, &w)) map_putu(wide, *t, w = widened(m, *t));
+  *t = (tid)w;
 }
-static void read_all_wide(const map *wide, tid *t, uint32_t n) {
-  for (uint32_t i = 0; i < n; i++) read_wide(wide, &t[i]);
+static void read_all_wide(emodule *m, map *wide, tid *t, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) read_wide(m, wide, &t[i]);
 }
 /* e, of which the operands are f64 now where they were narrow; types: what they were */
 static void promote_value(emodule *m, ex e, const uint8_t *types) {
@@ -61,27 +65,18 @@ static void promote_value(emodule *m, ex e, const uint8_t *types) {
 void expr_promote(emodule *m) {
   map *wide = map_new(m->a);
   const uint32_t old_tensors = m->tensors.n, old_nodes = m->nodes.n;
-  for (tid t = 1; t < old_tensors; t++) {
-    const tensor *x = xt(m, t);
-    if (!is_narrow(x->type)) continue;
-    if (x->kind == TK_INPUT || x->kind == TK_CONST)
-      map_putu(wide, t, widened(m, t));
-    else
-      xt(m, t)->type = ET_F64;
-  }
+  for (tid t = 1; t < old_tensors; t++)
+    if (is_narrow(xt(m, t)->type) && !keeps_type(xt(m, t))) xt(m, t)->type = ET_F64;
   uint8_t *types = NEWN(m->a, uint8_t, old_nodes);
   for (ex e = 1; e < old_nodes; e++) types[e] = exn(m, e)->type;
-  for (ex e = 1; e < old_nodes; e++) {
-    promote_value(m, e, types);
-    if (exn(m, e)->kind == EX_LOAD) read_wide(wide, &m->nodes.v[e].tensor);
-  }
+  for (ex e = 1; e < old_nodes; e++) promote_value(m, e, types);
   for (uint32_t i = 0; i < m->ifs.n; i++)
-    read_all_wide(wide, m->ifs.v[i].then_vals, m->ifs.v[i].n),
-        read_all_wide(wide, m->ifs.v[i].else_vals, m->ifs.v[i].n);
+    read_all_wide(m, wide, m->ifs.v[i].then_vals, m->ifs.v[i].n),
+        read_all_wide(m, wide, m->ifs.v[i].else_vals, m->ifs.v[i].n);
   for (uint32_t i = 0; i < m->loops.n; i++) {
     const xloop *l = &m->loops.v[i];
-    read_all_wide(wide, l->init, l->ncarried), read_all_wide(wide, l->next, l->ncarried);
-    read_all_wide(wide, l->slice, l->ncollected);
+    read_all_wide(m, wide, l->init, l->ncarried), read_all_wide(m, wide, l->next, l->ncarried);
+    read_all_wide(m, wide, l->slice, l->ncollected);
   }
-  for (uint32_t i = 0; i < m->outputs.n; i++) read_wide(wide, &m->outputs.v[i].t);
+  for (uint32_t i = 0; i < m->outputs.n; i++) read_wide(m, wide, &m->outputs.v[i].t);
 }

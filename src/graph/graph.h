@@ -105,6 +105,26 @@ graph *graph_root(graph *g);
  * result of a node that makes it of them. */
 void graph_settle(graph *g, value *v, int64_t n);
 
+/* cut.c: parts of a graph.
+ * The values that the outputs of g need, those of enclosing graphs and of regions included: a set for graph_needs. */
+map *graph_needed(const graph *g);
+bool graph_needs(const map *needed, const value *v);   /* v may be NULL */
+void graph_drop_unneeded(graph *g, const map *needed); /* nodes whose outputs nobody needs */
+void graph_replace_uses(graph *g, const map *by);      /* by: address of a value -> that of what takes its place */
+typedef struct graph_given {                           /* a value that is given instead of computed */
+  const char *name;                                    /* the model's name of the value */
+  ndarray data;                                        /* its type, rank and dims; constant: its contents, too */
+  const char *const *names; /* of axes that may stay open, the symbols, NULL for the others; NULL: there are none */
+  bool constant;            /* it becomes a constant, otherwise an input */
+} graph_given;
+typedef struct graph_part {
+  const graph_given *given;   /* values that are given; those that the graph does not have are passed over */
+  uint32_t n;                 /* number of entries in `given` */
+  const char *const *outputs; /* names of the tensors that are wanted, NULL-terminated */
+  bool open; /* axes with a symbol stay open, and inputs are as in g; otherwise all sizes are the data's */
+} graph_part;
+void graph_cut(graph *g, const graph_part *part); /* leaves a part of g; unwinds where there is no such output */
+
 /* text.c: what is printed parses back to the same graph */
 typedef struct graph_print_opts {
   bool weights_inline; /* constants in full instead of by reference */

@@ -449,6 +449,7 @@ void memory_plan(memplan *p) {
       late[nlate++] = (ent){i, expr_typical(s->m, p->mem[i].bytes), when};
     else
       es[n++] = (ent){i, 0, {0}};
+    if (s->no_sharing && !p->mem[i].late) p->mem[i].first = 0, p->mem[i].last = UINT32_MAX - 1;
   }
   qsort(late, nlate, sizeof *late, by_size);
   ctx_about(k.c, "the plan of the working memory");

@@ -157,6 +157,7 @@ typedef struct splan {
   emodule *m;      /* module that is scheduled */
   lmodule *l;      /* gets the functions */
   const target *t; /* the machine */
+  bool no_sharing; /* buffers share no memory (to find a fault) */
   bool timed;      /* the program tells the runtime where each launch begins and ends */
   /* nobody will ask for the weights' contents, so that they need not be compared, nor looked at */
   bool unread;

@@ -6,6 +6,7 @@ import gc
 import importlib.util
 import multiprocessing
 import os
+import pathlib
 import pickle
 import resource
 import signal
@@ -61,7 +62,6 @@ class Digits(unittest.TestCase):
 
     # ---- sources and options ----
     def test_sources(self):
-        import pathlib
         data = contents(DIGITS)
         for source in (DIGITS, pathlib.Path(DIGITS), data, bytearray(data), memoryview(data)):
             with self.subTest(type(source).__name__), einkorn.compile(source) as m:
@@ -524,6 +524,69 @@ class Operators(unittest.TestCase):
 
     def test_pickle(self):
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(einkorn.op(TWICE)))(np.ones(2)), [2, 2])
+
+
+class Diff(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.image = np.load(os.path.join(SOURCE, "examples/digits/all.npz"))["in_0"]
+        names = ["b", "b_relu", "logits", "scores"]
+        with einkorn.compile(DIGITS, watch=names) as m:
+            cls.values = m.run({"image": cls.image})
+
+    def test_right(self):
+        seen = []
+        d = einkorn.diff(DIGITS, {"image": self.image[:2].tolist()}, on_tensor=seen.append)
+        self.assertFalse(d)
+        self.assertEqual((d.verdict, d.checked, d.skipped, len(seen)), ("same", 11, 0, 11))
+        self.assertEqual((seen[1].name, seen[1].node, seen[1].op, seen[1].wrong), ("a", "conv1", "Conv", False))
+        self.assertLess(max(t.error for t in seen), 1e-5)
+        self.assertIn("11 tensors", str(d))
+        self.assertFalse(einkorn.diff(contents(DIGITS), {"image": self.image}, against=self.values))
+
+    def test_reference(self):
+        wrong = dict(self.values, b_relu=self.values["b_relu"].copy())
+        wrong["b_relu"][3, 2, 1, 0] += 0.5
+        asked = []
+
+        def some(names):
+            asked.extend(names)
+            return {name: wrong[name] for name in names if name in wrong}
+        with tempfile.TemporaryDirectory() as folder:
+            path, part = os.path.join(folder, "wrong.npz"), os.path.join(folder, "part.onnx")
+            np.savez(path, **wrong)
+            for against in (wrong, some, path, pathlib.Path(path)):
+                with self.subTest(against=type(against)):
+                    d = einkorn.diff(DIGITS, {"image": self.image}, against=against, save=part)
+                    self.assertTrue(d)
+                    self.assertEqual((d.verdict, d.tensor, d.node, d.op), ("reference", "b_relu", "relu2", "Relu"))
+                    self.assertEqual((d.wrong, d.count, d.place, d.part), (1, 32768, (3, 2, 1, 0), ("relu2",)))
+                    self.assertAlmostEqual(d.got - d.want, 0.5, 5)
+            case = np.load(os.path.join(folder, "part.npz"))
+            self.assertEqual(sorted(case.files), ["b", "b_relu"])
+            np.testing.assert_array_equal(einkorn.compile(part)(case["b"]), case["b_relu"])
+        self.assertIn("b_relu", asked)
+
+    def test_onnxruntime(self):
+        try:
+            import onnxruntime  # noqa: F401
+        except ImportError:
+            self.skipTest("onnxruntime is not installed")
+        for model in (DIGITS, contents(DIGITS)):
+            self.assertFalse(einkorn.diff(model, {"image": self.image}, against="onnxruntime"))
+
+    def test_errors(self):
+        image = {"image": self.image}
+        for call, kind, text in (
+                (lambda: einkorn.diff(DIGITS, {}), TypeError, "image.*missing"),
+                (lambda: einkorn.diff(DIGITS, image, against="missing.npz"), FileNotFoundError, "missing"),
+                (lambda: einkorn.diff(DIGITS, image, against=lambda names: 1 / 0), ZeroDivisionError, "."),
+                (lambda: einkorn.diff(DIGITS, image, on_tensor=lambda t: 1 / 0), ZeroDivisionError, "."),
+                (lambda: einkorn.diff(DIGITS, {"image": self.image.astype("f8")}), einkorn.ShapeError, "float32"),
+                (lambda: einkorn.diff(DIGITS, image, progress=lambda phase, done: True), einkorn.CancelledError, "."),
+                (lambda: einkorn.diff(DIGITS, image, colour=1), TypeError, "colour")):
+            with self.assertRaisesRegex(kind, text):
+                call()
 
 
 class Package(unittest.TestCase):
