@@ -171,6 +171,30 @@ data="--input x=random --input i=$work/2_3.npy"
 for f in look.so looko.so lookc.so; do e 1 "$far" "run $work/$f $data"; done
 for o in '' --eval -O0 '--codegen llvm' '--threads 2'; do e 1 "$far" "run $work/look.txt $data $o"; done
 for f in 'look.txt --unchecked' any.so; do e 0 '^y f32.2, 2. ' "run $work/$f $data"; done
+# a product with no rows, in a kernel with what it reads
+cat >"$work/none.graph" <<'EOF'
+graph "none" ir 10 opset 22 {
+  input x: f32[1, 2, 1, 1]
+  input rois: f32[1, 5]
+  input b: i64[5]
+  const r: f32[5, 4] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+  p: f32[1, 2, 1, 1] = MaxRoiPool(x, rois) {pooled_shape = [1, 1]} "pool"
+  y: f32[5, 2, 0, 1] = RoiAlign(p, r, b) {output_height = 0, sampling_ratio = 3} "align"
+  output y
+}
+EOF
+e 0 '^kernels' "compile $work/none.graph -o $work/none.so"
+# the only element of a tensor, in a register, read beyond its end
+cat >"$work/edge.graph" <<'EOF'
+graph "edge" ir 10 opset 22 {
+  input x: f16[1, 1, 2, 1]
+  p: f16[1, 1, 1, 1] = GlobalMaxPool(x) "pool"
+  y: f16[1, 1, 1, 1] = LRN(p) {size = 2, alpha = float 3.5} "norm"
+  output y
+}
+EOF
+e 0 '' "run $work/edge.graph --eval --output $work/edge.npz -q"
+e 0 'ok$' "run $work/edge.graph --expect $work/edge.npz"
 # What a size that data decide must be holds for the evaluator as for compiled code. The guard's text goes before the
 # range that follows from it; --dim gives a range alone.
 cat >"$work/parts.graph" <<'EOF'

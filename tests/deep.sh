@@ -34,11 +34,13 @@ tier memory "$build/out_of_memory" "$here"/models/{mlp_opset12,if_nested,lstm_fo
 tier weights "$here/weights.sh" -l -b "$build"
 tier random "$build/random_ops" -n "$instances" -j "$jobs" -t 300
 [ "$fuzz" = -f ] || tier graphs "$build/random_models" -n 20000 -s 1000 -j "$jobs" -o "$build" -c
+[ "$fuzz" = -f ] || tier larger "$build/random_models" -n 500 -z 24 -j "$jobs" -o "$build"
 tier accuracy "$here/accuracy.sh" -b "$build"
 [ "$fuzz" = -f ] || tier joined "$here/random_peer.sh" -b "$build" -n 2000 # downloads
 tier peers "$here/peers.sh" -b "$build" -j "$jobs" -n 4
 tier gradients "$here/gradients.sh" -b "$build"
 tier planted "$here/planted.sh" -b "$build" -j "$jobs"
+[ "$fuzz" = -f ] || tier found "$here/planted.sh" -b "$build" -j "$jobs" -r 6
 tier diff "$here/diff.sh" -p -b "$build"
 tier fuzz "$here/fuzz.sh" -b "$build-fuzz" $fuzz -j "$jobs"
 closing

@@ -68,7 +68,8 @@ run() { # TEST, as one word
   golden) "$here/golden.sh" -e "$build/einkorn" ${1:+$(printf "$here/golden/%s\n" "$@")};;
   starts) "$here/cache.sh" -b "$build";;
   table) "$build/einkorn" ops --table | diff -q - "$here/../docs/operators.md";;
-  random) "$build/random_models" -f -j 1 -n 100000 -t "$random";;
+  random) "$build/random_models" -f -j 1 -n 100000 -t $((random - random / 2)) &&
+    "$build/random_models" -f -j 1 -n 100000 -t $((random / 2)) -z 24;; # larger sizes
   gradients) "$build/grad_models" $(printf "$here/models/%s.onnx\n" "$@");;
   # modes of tests/tools/models.c: jit, passes+jit, c, ..
   *) [ "$1" != all ] || set -- $(cd "$here/models" && basename -s .onnx *.onnx)

@@ -510,10 +510,38 @@ static lv inside(ectx *e, lv v, sz size) { /* 0 <= v < size */
   lv end = emit_size(e, size), zero = lb_int(&e->b, -EK_PLANTED("schedule-guard"));
   return lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), lb_cmp(&e->b, OP_GE, v, zero), lb_cmp(&e->b, OP_LT, v, end), 0);
 }
+static lv lanes_inside(ectx *e, sz idx, sz size) { /* for each lane: 0 <= idx < size */
+  const ltype bt = lt(ET_BOOL, e->lanes);
+  lv v = size_vec(e, idx), end = lb_splat(&e->b, (uint16_t)e->lanes, emit_size(e, size)),
+     zero = lb_const(&e->b, ivec(e), (scalar){.i = 0});
+  return lb_op(&e->b, OP_AND, bt, lb_op(&e->b, OP_GE, bt, v, zero, 0), lb_op(&e->b, OP_LT, bt, v, end, 0), 0);
+}
+/* A value in registers: of the point being computed, or the only one of a tensor, which may be read beyond its end. */
+static evalue emit_held(ectx *e, ex x, const local *l) {
+  const ex_node n = *exn(e->m, x);
+  const tensor *t = xt(e->m, n.tensor);
+  evalue v = {l->regs[l->single ? 0 : e->r * TILE_V + e->v], l->regs_vec};
+  lv all = 0, cond = 0; /* of all lanes; of each */
+  for (uint32_t i = 0; i < n.nargs && n.otherwise; i++) {
+    const sz idx = emit_resolve(e, n.args[i]);
+    if (emit_in_range(e, NULL, i, idx, t->shape[i])) continue;
+    const bool lanewise = (dep_sz(e, idx) & D_LANE) != 0;
+    lv *to = lanewise ? &cond : &all,
+       in = lanewise ? lanes_inside(e, idx, t->shape[i]) : inside(e, emit_size(e, idx), t->shape[i]);
+    *to = *to ? lb_op(&e->b, OP_AND, lt(ET_BOOL, lanewise ? e->lanes : 1), *to, in, 0) : in;
+  }
+  if (!all && !cond) return v;
+  evalue o = emit_value(e, n.otherwise);
+  if (!cond && !v.vec && !o.vec) return (evalue){lb_op(&e->b, OP_SEL, lt(t->type, 1), all, v.v, o.v), false};
+  if (all) all = lb_splat(&e->b, (uint16_t)e->lanes, all);
+  cond = all && cond ? lb_op(&e->b, OP_AND, lt(ET_BOOL, e->lanes), all, cond, 0) : all ? all : cond;
+  return (evalue){lb_op(&e->b, OP_SEL, lt(t->type, e->lanes), cond, emit_vec(e, v, t->type), emit_vec(e, o, t->type)),
+                  true};
+}
 static evalue emit_load(ectx *e, ex x) {
   ex_node n = *exn(e->m, x);
   const local *l = local_of(e, n.tensor);
-  if (l && l->regs) { return (evalue){l->regs[l->single ? 0 : e->r * TILE_V + e->v], l->regs_vec}; }
+  if (l && l->regs) return emit_held(e, x, l);
   for (uint32_t i = 0; i < e->packs.n; i++)
     if (e->packs.v[i].load == x) {
       const packed *k = &e->packs.v[i];
@@ -579,9 +607,7 @@ static evalue emit_load(ectx *e, ex x) {
   }
   for (uint32_t i = 0; i < n.nargs; i++) {
     if (safe[i] || !(dep_sz(e, idx[i]) & D_LANE)) continue;
-    lv v = size_vec(e, idx[i]), size = lb_splat(&e->b, (uint16_t)e->lanes, emit_size(e, t->shape[i])),
-       zero = lb_const(&e->b, ivec(e), (scalar){.i = 0});
-    lv in = lb_op(&e->b, OP_AND, bt, lb_op(&e->b, OP_GE, bt, v, zero, 0), lb_op(&e->b, OP_LT, bt, v, size, 0), 0);
+    lv in = lanes_inside(e, idx[i], t->shape[i]);
     cond = cond ? lb_op(&e->b, OP_AND, bt, cond, in, 0) : in;
   }
   lv mask = cond;

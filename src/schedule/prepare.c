@@ -156,7 +156,7 @@ void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr) {
       continue;
     bool alone;
     lv block = block_of(e, n, row, mr, &blocks, &alone);
-    if (alone && mr <= MAX_ALONE_ROWS) continue;
+    if (!blocks || (alone && mr <= MAX_ALONE_ROWS)) continue; /* no block: an axis of size 0 */
     int64_t by = (k->nr + blocks - 1) / blocks;
     e->ahead.ptr = k->ptr;
     e->ahead.at = lb_add(&e->b, emit_size(e, k->next), lb_muli(&e->b, block, k->depth * by));

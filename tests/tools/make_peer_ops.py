@@ -195,8 +195,8 @@ def QEmbedLayerNormalization(r):
     )
     ids, segments, mask = (
         r.ints(0, v - 1, b, l, dtype=I32),
-        r.ints(0, 1, b, l, dtype=I32) if kinds else None,
-        r.maybe(lambda: r.ints(0, 1, b, l, dtype=I32)),
+        r.maybe(lambda: r.ints(0, 1, b, l, dtype=I32)) if kinds else None,
+        r.maybe(lambda: r.ints(0, 2, b, l, dtype=I32)),
     )
     return [ids, segments, *quanta, mask, *scales, *zeros], dict(epsilon=r.one(1e-12, 1e-5)), (1, 1)
 
@@ -680,10 +680,11 @@ def SkipSimplifiedLayerNormalization(r):
 def EmbedLayerNormalization(r):
     b, l, h, v, kinds = r.int(1, 3), r.int(1, 5), r.int(2, 9), r.int(2, 9), r.int(0, 1)
     p = l + r.int(0, 2)
-    mask, places = r.maybe(lambda: r.ints(0, 1, b, l, dtype=I32)), r.maybe(
+    mask, places = r.maybe(lambda: r.ints(0, 2, b, l, dtype=I32)), r.maybe(
         lambda: r.ints(0, p - 1, r.one(1, b), l, dtype=I32)
     )
-    inputs = [r.ints(0, v - 1, b, l, dtype=I32), r.ints(0, 1, b, l, dtype=I32) if kinds else None, r.f(v, h), r.f(p, h)]
+    segments = r.maybe(lambda: r.ints(0, 1, b, l, dtype=I32)) if kinds else None
+    inputs = [r.ints(0, v - 1, b, l, dtype=I32), segments, r.f(v, h), r.f(p, h)]
     inputs += [r.f(2, h) if kinds else None, r.f(h), r.f(h), mask, places]
     return inputs, dict(epsilon=r.one(1e-12, 1e-5)), (1, 1, r.int(0, 1))
 

@@ -1,7 +1,7 @@
 /* random_models: random models of 5 to 60 nodes, compiled, against the evaluator.
  *
- *   random_models [-n MODELS] [-s FIRST] [-j JOBS] [-t SECONDS] [-o FOLDER] [-p OPERATOR] [-l FILE] [-w] [-f] [-c]
- *                 [-v]
+ *   random_models [-n MODELS] [-s FIRST] [-j JOBS] [-t SECONDS] [-o FOLDER] [-p OPERATOR] [-l FILE] [-z SIZE] [-w]
+ *                 [-f] [-c] [-v]
  *
  * A model is named by its seed: FIRST, FIRST + 1, .. Each is checked in a process of its own, so that a crash is one
  * failure. One that fails shrinks by itself; what is left is written to FOLDER (default: .) as SEED.onnx and SEED.npz,
@@ -11,6 +11,8 @@
  *   -p  each model has this operator (DOMAIN::NAME, or NAME of the standard's) where one comes of it; else the
  *       operators take turns
  *   -l  only the operators that the file lists, one a line, of element types that it lists as `type f32`
+ *   -z  sizes of axes up to this, half of them; else all are small. With 24 there is more than the lanes of a vector
+ *       and the rows of a tile
  *   -w  writes the models to FOLDER and checks nothing; SEED.npz also has the results on the way, and how
  *       far each may be off
  *   -f  ends at the first failure, which does not shrink
@@ -254,7 +256,7 @@ static bool read_list(ctx *c, const oplib *lib, const char *path) {
 }
 static bool read_options(int argc, char **argv) {
   int opt;
-  while ((opt = getopt(argc, argv, "n:s:j:t:o:p:l:wfcv")) != -1) {
+  while ((opt = getopt(argc, argv, "n:s:j:t:o:p:l:z:wfcv")) != -1) {
     if (opt == 'n') options.n = (uint32_t)strtoul(optarg, NULL, 10);
     if (opt == 's') options.first = strtoull(optarg, NULL, 10);
     if (opt == 'j') options.jobs = (uint32_t)atoi(optarg);
@@ -262,13 +264,14 @@ static bool read_options(int argc, char **argv) {
     if (opt == 'o') options.folder = optarg;
     if (opt == 'p') options.op = optarg;
     if (opt == 'l') options.list = optarg;
+    if (opt == 'z') from.sizes = (uint32_t)atoi(optarg);
     if (opt == 'w') options.write = true;
     if (opt == 'f') options.first_only = true;
     if (opt == 'c') options.table = true;
     if (opt == 'v') options.verbose = true;
     if (opt == '?') {
       fputs("usage: random_models [-n MODELS] [-s FIRST] [-j JOBS] [-t SECONDS] [-o FOLDER] [-p OPERATOR] [-l FILE] "
-            "[-w] [-f] [-c] [-v]\n",
+            "[-z SIZE] [-w] [-f] [-c] [-v]\n",
             stderr);
       return false;
     }

@@ -57,6 +57,7 @@ typedef struct mscope {
 /* What models are drawn from. */
 typedef struct drawing {
   u32vec ops;     /* definitions */
+  uint32_t sizes; /* the largest size of an axis that is drawn; 0: a small one */
   uint32_t types; /* bits 1 << etype: element types; 0: any */
   uint32_t asked; /* the definition that every model has, from 1; 0: they take turns */
 } drawing;

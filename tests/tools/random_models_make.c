@@ -75,6 +75,7 @@ static bool add_node(model *m, uint32_t op, uint32_t contents, uint32_t *legal) 
   opinst *call = NEW(ctx_arena(m->c), opinst);
   mnode n = {.op = op, .i = call, .name = arena_fmt(ctx_arena(m->c), "n%u", m->nodes.n)};
   const opinst_opts o = {.types = m->from->types,
+                         .sizes = m->from->sizes,
                          .strings = true,
                          .node = n.name,
                          .offers = offer,

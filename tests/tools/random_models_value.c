@@ -19,6 +19,7 @@ static double step_of(etype t) {
   return t == ET_F64 ? 1e-14 : t == ET_F32 ? 1e-6 : t == ET_F16 ? 0x1p-10 : t == ET_BF16 ? 0x1p-7 : 0;
 }
 static double most_of(etype t) { return t == ET_F64 ? 1e-7 : t == ET_F32 ? 1e-3 : t == ET_F16 ? 0.02 : 0.1; }
+static double least_of(etype t) { return t == ET_F16 ? 0x1p-24 : t == ET_BF16 ? 0x1p-133 : 0x1p-149; } /* above 0 */
 static double highest_of(etype t) { return t == ET_F16 ? 1e3 : 1e5; }
 
 static scalar element(const ndarray *d, int64_t i) {
@@ -29,7 +30,7 @@ static scalar element(const ndarray *d, int64_t i) {
  * moves by a part of a rounding of that. */
 static void move(ndarray *d, double step, int variant, uint64_t *state) {
   int64_t n;
-  const double least = d->type == ET_F16 ? 0x1p-24 : 0;
+  const double least = d->type == ET_F16 ? least_of(ET_F16) : 0;
   double largest = 0;
   if (et_kind(d->type) != K_FLOAT || step == 0 || !nd_count(d, &n)) return;
   for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(element(d, i).f));
@@ -212,8 +213,12 @@ static bool exactly(model *m, const mnode *n, ndarray *made) {
     if (et_kind(y->type) != K_FLOAT) continue;
     const etype t = n->i->out[i].type;
     made[i].type = t, made[i].bytes = (size_t)count * et_bytes(t);
-    for (int64_t k = 0; k < count; k++)
-      et_store(t, (uint8_t *)(uintptr_t)made[i].data + k * et_bytes(t), element(y, k));
+    for (int64_t k = 0; k < count; k++) {
+      const scalar x = element(y, k);
+      uint8_t *to = (uint8_t *)(uintptr_t)made[i].data + k * et_bytes(t);
+      et_store(t, to, x);
+      if (x.f != 0 && et_load(t, to).f == 0) et_store(t, to, (scalar){.f = copysign(least_of(t), x.f)});
+    }
   }
   return true;
 }

@@ -135,10 +135,19 @@ static void test_squeeze(void **state) {
   squeezed("f32[a, 3, b]", "", "Mul(k, y)", ": f32[3]", "a - 1 == 0, b - 1 == 0 -> [3]");
   squeezed("f32[a, 3]", "", "Neg(y)", "", "-min(a - 1, -a + 1) - 1 >= 0 -> [a, 3]");
 }
+/* ---- sizes that follow from floats ------------------------------------------------------------ */
+/* A size that is known when compiling is what a run would find, also where floats are of 16 bits: 1.0009 is more than
+ * one sample. */
+static void test_of_floats(void **state) {
+  (void)state;
+  gives(G("const x: bf16[1, 1, 2, 1] = [0, 100]\nconst r: bf16[1, 4] = [0, -0.1298828125, 1, 0.87109375]\n"
+          "const b: i64[1] = [0]\ny = RoiAlign(x, r, b) \"e\"\noutput y\n"),
+        NULL, 0, "y: 6.03125");
+}
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_at_most_one),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),   cmocka_unit_test(test_at_most_one),
                                      cmocka_unit_test(test_nothing), cmocka_unit_test(test_one_number),
-                                     cmocka_unit_test(test_squeeze)};
+                                     cmocka_unit_test(test_squeeze), cmocka_unit_test(test_of_floats)};
   return cmocka_run_group_tests_name("sizes", tests, NULL, NULL);
 }
