@@ -1,9 +1,9 @@
 /* shapes: broadcasting and reshape over symbolic sizes.
  *
  * Broadcast: axes align on the right; 1 gives way; equal normal forms are equal; a number against a symbol is the
- * number, under the assumption that they agree; two symbols are assumed equal. An axis is taken to be repeated at run
- * time only where a declared size is the number 1, or known to be at most 1 (then the product of both is the size: it
- * is empty, or 1): never a stride that may or may not be 0.
+ * number, under the assumption that they agree, or that the symbol is 1 where it is always less; two symbols are
+ * assumed equal. An axis is taken to be repeated at run time only where a declared size is the number 1, or known to be
+ * at most 1 (then the product of both is the size: it is empty, or 1): never a stride that may or may not be 0.
  *
  * Reshape: both shapes are read as digits of one row-major position. Groups of axes with equal products stand for
  * themselves; inside a group the common refinement of the two lists of extents gives every axis its digits, by exact
@@ -38,6 +38,15 @@ static sz with_at_most_one(el *x, sz a, sz b) {
   return sym_mul(c, few, d);
 }
 
+/* Of two sizes that cannot be equal, since one is always less than the other, which is more than 1: the first must be
+ * 1, and the second one is that of their broadcast. 0: they may be equal. */
+static sz with_less(el *x, sz a, sz b, const ast *at) {
+  ctx *c = x->c;
+  const sz one = sym_int(c, 1), less = sym_lt(c, a, b) ? a : b, more = less == a ? b : a;
+  if (sym_is_int(c, less, NULL) || !sym_lt(c, less, more) || !sym_lt(c, one, more)) return 0;
+  need_equal(x, less, one, true, at->line, at->col, "broadcast");
+  return more;
+}
 val broadcast_dims(el *x, val *packs, uint32_t n, const ast *at) {
   ctx *c = x->c;
   uint32_t rank = 0;
@@ -62,6 +71,7 @@ val broadcast_dims(el *x, val *packs, uint32_t n, const ast *at) {
       int64_t p;
       bool dc = sym_is_int(c, d, &p);
       sz both = sym_eq(c, best, d) || EK_PLANTED("notation-at-most-one") ? 0 : with_at_most_one(x, best, d);
+      if (!both && !sym_eq(c, best, d)) both = with_less(x, best, d, at);
       if (both) {
         best = both;
         continue;

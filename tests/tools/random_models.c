@@ -31,7 +31,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { JOBS = 32, TEXT = 600, LIMIT = 60 };
+/* LIMIT: seconds for the check of a model; LARGEST: bytes at once; MEMORY: bytes of a process that makes a model */
+enum { JOBS = 32, TEXT = 600, LIMIT = 60, LARGEST = 1 << 24, MEMORY = 1 << 30 };
 typedef struct board { /* shared with the children */
   coverage c;
   uint32_t next, end, passed, failed, skipped;
@@ -220,6 +221,9 @@ static uint32_t print_coverage(ctx *c, const oplib *lib, const coverage *v) {
 }
 
 /* ---- options --------------------------------------------------------------------------------- */
+/* A definition may make large tensors of what it reads (OneHot of a depth): then it is none for a model. */
+static void *alloc_small(void *user, size_t n) { return (void)user, n > LARGEST ? NULL : malloc(n); }
+static void free_small(void *user, void *p, size_t n) { (void)user, (void)n, free(p); }
 static const oplib *library(ctx *c) {
   oplib *volatile lib = NULL;
   CTX_TRY(c) {
@@ -281,7 +285,7 @@ static bool read_options(int argc, char **argv) {
 }
 int main(int argc, char **argv) {
   if (!read_options(argc, argv)) return 2;
-  ctx *c = ctx_new();
+  ctx *c = ctx_new_with(&(ctx_memory){.alloc = alloc_small, .free = free_small, .limit = MEMORY});
   const oplib *lib = library(c);
   if (!lib) return puts("the library does not load"), 1;
   if (options.op && !(from.asked = find_op(lib, options.op))) return printf("there is no operator %s\n", options.op), 2;

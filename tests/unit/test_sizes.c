@@ -58,6 +58,10 @@ static void test_at_most_one(void **state) {
   gives(G("input x: f32[n, 2]\ninput w: f32[m]\nconst z: i64[1] = [0]\nconst o: i64[1] = [1]\ns = Slice(x, z, o, z) "
           "\"s\"\nt = Slice(w, z, o, z) \"t\"\ny = Mul(s, t) \"e\"\noutput y\n"),
         NULL, 0, "y: 0 0");
+  /* at most 2, and beside 3 */
+  gives(G("input x: f32[2]\ninput m: bool[2]\nconst u: f32[3] = [5, 6, 7]\nc = Compress(x, m) {axis = 0} \"c\"\n"
+          "y = Add(c, u) \"e\"\nz = Sub(u, c) \"f\"\noutput y\noutput z\n"),
+        NULL, 0, "y: 6 7 8 z: 4 5 6");
   static const dimfix empty[] = {{"n", 0, 0, 0, 0}};
   gives(G("input x: f32[n]\ninput u: f32[1]\n" FIRST "h = Shape(s) \"h\"\ny = Expand(u, h) \"e\"\noutput y\n"), empty,
         1, "y:");
