@@ -61,9 +61,14 @@ static const ek_array *array_named(const diff *d, const char *name) {
     if (d->want.inputs[i].name && !strcmp(d->want.inputs[i].name, name)) return &d->want.inputs[i];
   return NULL;
 }
+/* The array as it is used here; data NULL: it has none, or its dims do not make its bytes. */
 static ndarray array_of(const ek_array *x) {
+  int64_t n;
+  if (x->rank < 0 || x->rank > EK_MAX_RANK || (!x->data && x->bytes) || !ek_type_bytes(x->type)) return (ndarray){0};
   ndarray r = {.type = et_from_onnx((int)x->type), .rank = (uint32_t)x->rank, .data = x->data, .bytes = x->bytes};
+  if (!r.data) r.data = ""; /* no elements */
   memcpy(r.dims, x->dims, r.rank * sizeof *x->dims);
+  if (!nd_count(&r, &n) || (uint64_t)n > SIZE_MAX / 8 || (size_t)n * ek_type_bytes(x->type) != x->bytes) r.data = NULL;
   return r;
 }
 static ek_code take_inputs(diff *d) {
@@ -73,11 +78,14 @@ static ek_code take_inputs(diff *d) {
   for (uint32_t i = 0; i < d->nin; i++) {
     const ek_array *x = array_named(d, m->in[i].name);
     if (!x) return session_fail(d->m->s, EK_USAGE, "ek_diff: there is no array for input %s", m->in[i].name);
-    d->in[i] = (graph_given){.name = m->in[i].name, .data = array_of(x), .names = m->in[i].dim_names};
-    if ((int)x->type != m->in[i].type || x->rank != m->in[i].rank || (!x->data && x->bytes))
+    if ((int)x->type != m->in[i].type || x->rank != m->in[i].rank)
       return session_fail(d->m->s, EK_SHAPE, "ek_diff: input %s is %s of rank %d, the array is %s of rank %d",
                           m->in[i].name, ek_type_name((ek_type)m->in[i].type), m->in[i].rank, ek_type_name(x->type),
                           (int)x->rank);
+    d->in[i] = (graph_given){.name = m->in[i].name, .data = array_of(x), .names = m->in[i].dim_names};
+    if (!d->in[i].data.data)
+      return session_fail(d->m->s, EK_SHAPE, "ek_diff: input %s: its dims do not make %zu bytes of data", m->in[i].name,
+                          x->bytes);
   }
   return EK_OK;
 }
@@ -199,7 +207,6 @@ ek_code diff_run(diff *d, const ek_options *given, const inner_options *x, const
 ndarray diff_result(diff *d, const char *name) {
   ek_array x;
   if (!d->run || ek_module_find_output(d->code, name) < 0 || ek_run_get_output(d->run, name, &x)) return (ndarray){0};
-  if (!x.data) x.data = ""; /* no elements */
   return array_of(&x);
 }
 graph_part diff_part(diff *d, const graph_given *given, uint32_t n, const char *const *outputs) {
@@ -548,6 +555,9 @@ ek_code ek_diff(ek_model *m, const ek_diff_options *given, ek_difference *out) {
     code = session_fail(m->s, EK_USAGE, STRUCT_UNKNOWN("ek_diff_options"), given->size, sizeof d.want);
   else if (d.want.options && !struct_read(d.want.options, &d.o, sizeof d.o))
     code = session_fail(m->s, EK_USAGE, STRUCT_UNKNOWN("ek_options"), d.want.options->size, sizeof d.o);
+  const size_t n = d.want.save ? strlen(d.want.save) : 0;
+  if (!code && d.want.save && (n < 6 || strcmp(d.want.save + n - 5, ".onnx")))
+    code = session_fail(m->s, EK_USAGE, "%s: the part is written as NAME.onnx", d.want.save);
   d.o.cache = NULL, d.o.watch = NULL, d.o.profile = 0, d.o.evaluate = 0, d.o.stop_after = NULL, d.o.pass = NULL;
   if (!code) code = quietly(&d);
   diff_end_run(&d);

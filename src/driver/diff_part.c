@@ -242,9 +242,7 @@ static void as_array(ek_array *to, const char *name, const ndarray *x) {
   memcpy(to->dims, x->dims, x->rank * sizeof *x->dims);
 }
 static ek_code save(diff *d, const shown *s) {
-  const size_t stem = strlen(d->want.save);
-  if (stem < 6 || strcmp(d->want.save + stem - 5, ".onnx"))
-    return session_fail(d->m->s, EK_USAGE, "%s: the part is written as NAME.onnx", d->want.save);
+  const int stem = (int)(strlen(d->want.save) - strlen(".onnx"));
   const ek_options o = diff_part_options(d);
   ek_code code = save_part(d->m, &o, &s->part, d->want.save, NULL);
   if (code) return code;
@@ -254,7 +252,7 @@ static ek_code save(diff *d, const shown *s) {
     if (!s->part.given[i].constant) as_array(&all[n++], s->part.given[i].name, &s->part.given[i].data);
   const ndarray right = narrowed(d, &s->truth.x, et_from_onnx((int)d->r->type));
   as_array(&all[n++], s->part.outputs[0], &right);
-  return ek_arrays_save(d->m->s, arena_fmt(d->a, "%.*s.npz", (int)(stem - 5), d->want.save), all, n);
+  return ek_arrays_save(d->m->s, arena_fmt(d->a, "%.*s.npz", stem, d->want.save), all, n);
 }
 static bool reads(const node *n, const char *name) {
   for (uint32_t i = 0; i < n->in.n; i++)

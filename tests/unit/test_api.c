@@ -464,6 +464,56 @@ static void looking_inside(void **state) {
   assert_non_null(strstr(text, "Softmax"));
   assert_int_equal(ek_op_source(f->s, "Nonsense", &text), EK_USAGE);
 }
+/* A reference that knows one tensor, which is wrong in it: of another shape, or in one element. */
+static int b_relu(void *user, const char *const *names, size_t n, ek_array *values) {
+  for (size_t i = 0; i < n; i++)
+    if (!strcmp(names[i], "b_relu")) values[i] = *(const ek_array *)user;
+  return 0;
+}
+static void count(void *user, const ek_checked *x) {
+  assert_non_null(x->name);
+  ++*(int *)user;
+}
+static void differences(void **state) {
+  fixture *f = *state;
+  static float image[64], values[16 * 64];
+  ek_array in = {.name = "image", .type = EK_FLOAT, .rank = 4, .dims = {1, 1, 8, 8}, .data = image, .bytes = 256};
+  ek_array theirs = {.type = EK_FLOAT, .rank = 4, .dims = {1, 16, 8, 8}, .data = values, .bytes = sizeof values};
+  ek_diff_options o;
+  ek_difference d;
+  int checked = 0;
+  ek_diff_options_init(&o);
+  assert_int_equal(ek_diff(f->m, &o, &d), EK_USAGE); /* no array for the input */
+  assert_non_null(strstr(ek_message(f->s), "image"));
+  o.inputs = &in, o.input_count = 1, o.checked = count, o.checked_user = &checked;
+  assert_int_equal(ek_diff(f->m, &o, &d), EK_OK);
+  assert_int_equal(d.verdict, EK_VERDICT_SAME);
+  assert_null(d.tensor);
+  assert_int_equal(d.checked, 11);
+  assert_int_equal(checked, 11);
+  assert_string_equal(ek_message(f->s), "");
+  o.reference = b_relu, o.reference_user = &theirs;
+  values[70] = 1e6f;
+  assert_int_equal(ek_diff(f->m, &o, &d), EK_OK);
+  assert_int_equal(d.verdict, EK_VERDICT_REFERENCE);
+  assert_string_equal(d.tensor, "b_relu");
+  assert_int_equal(d.part_nodes, 5); /* it knows no other tensor: all before it */
+  assert_int_equal(d.place[1], 1), assert_int_equal(d.place[3], 6);
+  assert_true(d.got == 1e6f);
+  theirs.dims[3] = 4, theirs.bytes /= 2;
+  assert_int_equal(ek_diff(f->m, &o, &d), EK_OK);
+  assert_non_null(strstr(d.why, "f32[1, 16, 8, 4] instead of f32[1, 16, 8, 8]"));
+  in.bytes = 128;
+  assert_int_equal(ek_diff(f->m, &o, &d), EK_SHAPE);
+  in.bytes = 256, in.rank = 5;
+  assert_int_equal(ek_diff(f->m, &o, &d), EK_SHAPE);
+  in.rank = 4, in.type = EK_DOUBLE;
+  assert_int_equal(ek_diff(f->m, &o, &d), EK_SHAPE);
+  in.type = EK_FLOAT, o.save = "part.txt";
+  assert_int_equal(ek_diff(f->m, &o, &d), EK_USAGE);
+  assert_int_equal(ek_diff(NULL, &o, &d), EK_USAGE);
+  assert_int_equal(ek_diff(f->m, NULL, &d), EK_USAGE);
+}
 static void peak(void **state) {
   fixture *f = *state;
   double g = 0;
@@ -475,7 +525,7 @@ int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
       T(inspect),        T(bad_models),     T(bad_options),   T(cancelled),     T(agree),
       T(memory_formula), T(wrong_inputs),   T(nothing_given), T(no_allocation), T(side_by_side),
-      T(saved_library),  T(looking_inside), T(peak),
+      T(saved_library),  T(looking_inside), T(differences),   T(peak),
 #undef T
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
