@@ -148,7 +148,7 @@ static tid split(factorer *f, uint32_t s, ex whole, ex scale) {
   uint32_t ns = expr_stage(m, x.block, made, axes, x.naxes, expr_subst_vars(m, whole, vars, by, nd));
   xs(m, ns)->region = x.region;
   m->blocks.v[x.block].items.n--; /* the new stage stands in front of s */
-  vec_push(p->a, p->pend, ((pending){s, ns}));
+  vec_push(p->keep, p->pend, ((pending){s, ns}));
   pass_changed(p, ns);
   pass_set(p, s, times(m, expr_load(m, made, idx, x.naxes, 0), scale));
   f->any = true;

@@ -129,7 +129,7 @@ static tid round_copy(narrower *w, uint32_t reader, tid t) {
   tid r = expr_tensor(m, TK_STAGE, ET_BF16, x.shape, x.rank, arena_fmt(m->a, "%s.bf16", x.name), x.origin);
   uint32_t s = expr_stage(m, blk, r, ax, x.rank, expr_cast(m, ET_BF16, expr_load(m, t, idx, x.rank, 0)));
   m->blocks.v[blk].items.n--; /* appended by expr_stage; it stands in front of the reader instead */
-  vec_push(w->p->a, w->p->pend, ((pending){reader, s}));
+  vec_push(w->p->keep, w->p->pend, ((pending){reader, s}));
   map_putu(w->copies, key, r);
   return r;
 }

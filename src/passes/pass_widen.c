@@ -186,7 +186,7 @@ static void round_copy(widener *w, uint32_t s, tid wide) {
   xs(m, s)->value = expr_cast(m, xt(m, x.tensor)->type, expr_load(m, wide, idx, x.naxes, 0));
   xs(m, s)->updates.v = NULL, xs(m, s)->updates.n = xs(m, s)->updates.cap = 0;
   xs(m, s)->tiled = false, xs(m, s)->recurrence = 0;
-  vec_push(w->p->a, w->p->pend, ((pending){s, made}));
+  vec_push(w->p->keep, w->p->pend, ((pending){s, made}));
 }
 static void keep_wide(widener *w, uint32_t s, tid wide) {
   emodule *m = w->m;

@@ -72,7 +72,7 @@ static bool left_out(const expr_observer *o, const expr_pass *q) {
   return false;
 }
 bool expr_optimise(emodule *m, int level, const expr_observer *o) {
-  pw p = {.m = m, .c = m->c, .a = arena_new(m->c), .const_epoch = 1};
+  pw p = {.m = m, .c = m->c, .a = arena_new(m->c), .keep = arena_new(m->c), .const_epoch = 1};
   bool any = false;
   m->stated.n = 0;
   p.fuel = o ? o->fuel : 0;
@@ -85,21 +85,23 @@ bool expr_optimise(emodule *m, int level, const expr_observer *o) {
   p.strict = o && o->strict;
   p.variant_sizes = o ? o->variant_sizes : NULL;
   p.widen = UINT64_C(1) << ET_F16 | UINT64_C(1) << ET_BF16;
-  p.lates = map_new(p.a);
-  p.exact = map_new(p.a);
-  p.canon_vars = map_new(p.a);
+  p.lates = map_new(p.keep);
+  p.exact = map_new(p.keep);
+  p.canon_vars = map_new(p.keep);
   pass_index(&p);
   for (const expr_pass *q = expr_passes; q->name; q++) {
     if (q->level > level || left_out(o, q)) continue;
     double t0 = now_ms();
     bool changed = q->fn(&p);
     pass_enter(&p, 0);
+    arena_free(p.a);
+    p.a = arena_new(m->c);
     any |= changed;
     if (o && o->variant_sizes && o->variant_sizes->n) break;
     if (o && o->after && !o->after(o->env, m, q->name, changed, now_ms() - t0)) break;
   }
   pass_keep_remarks(&p);
   if (o && o->spent) *o->spent = p.spent;
-  arena_free(p.a);
+  arena_free(p.a), arena_free(p.keep);
   return any;
 }

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE = 4 << 20, COMPARE = 16 << 20 };
+enum { PIECE = 1 << 20, COMPARE = 16 << 20 };
 
 bool weights_equal(ctx *c, const contents *x, const contents *y) {
   bytes a = x->source, b = y->source;

@@ -31,7 +31,7 @@ void pass_remark(pw *p, const char *pass, uint32_t stage, uint32_t with, const c
     const expr_remark *r = &p->remarks.v[i];
     if (r->stage == stage && r->with == with && !strcmp(r->why, why)) return;
   }
-  vec_push(p->a, p->remarks, ((expr_remark){pass, stage, with, why}));
+  vec_push(p->keep, p->remarks, ((expr_remark){pass, stage, with, why}));
 }
 
 /* ---- flags and loads of values --------------------------------------------------------------- */
@@ -50,7 +50,7 @@ bool ex_rounds(const ex_node *n) {
 uint32_t ex_flags(pw *p, ex e) {
   if (!e) return 0;
   if (e >= p->flags.n) {
-    vec_reserve(p->a, p->flags, p->m->nodes.n);
+    vec_reserve(p->keep, p->flags, p->m->nodes.n);
     memset(p->flags.v + p->flags.n, 0, p->m->nodes.n - p->flags.n);
     p->flags.n = p->m->nodes.n;
   }
@@ -91,8 +91,8 @@ static void collect_size(pw *p, sz s, u32vec *out) {
 static void fit_memo(pw *p, ex e) {
   if (e < p->memo.n) return;
   uint32_t n = p->m->nodes.n;
-  vec_reserve(p->a, p->memo, n);
-  vec_reserve(p->a, p->memo_epoch, n);
+  vec_reserve(p->keep, p->memo, n);
+  vec_reserve(p->keep, p->memo_epoch, n);
   memset(p->memo_epoch.v + p->memo_epoch.n, 0, (n - p->memo_epoch.n) * sizeof *p->memo_epoch.v);
   p->memo.n = p->memo_epoch.n = n;
 }
@@ -113,7 +113,7 @@ static void collect_value(pw *p, ex e, u32vec *out) {
   case EX_LOAD:
     for (uint32_t i = 0; i < n.nargs; i++) collect_size(p, n.args[i], out);
     collect_value(p, n.otherwise, out);
-    vec_push(p->a, *out, e);
+    vec_push(p->keep, *out, e);
     return;
   case EX_OP:
     for (uint32_t i = 0; i < n.nargs; i++) collect_value(p, n.args[i], out);
@@ -140,17 +140,17 @@ static void collect_stage(pw *p, uint32_t s, u32vec *out) {
 static void fit_tables(pw *p) {
   uint32_t nt = p->m->tensors.n, ns = p->m->stages.n;
   if (p->readers.n < nt) {
-    vec_reserve(p->a, p->readers, nt);
-    vec_reserve(p->a, p->pinned, nt);
-    vec_reserve(p->a, p->consts, nt);
+    vec_reserve(p->keep, p->readers, nt);
+    vec_reserve(p->keep, p->pinned, nt);
+    vec_reserve(p->keep, p->consts, nt);
     memset(p->readers.v + p->readers.n, 0, (nt - p->readers.n) * sizeof *p->readers.v);
     memset(p->pinned.v + p->pinned.n, 0, nt - p->pinned.n);
     memset(p->consts.v + p->consts.n, 0, (nt - p->consts.n) * sizeof *p->consts.v);
     p->readers.n = p->pinned.n = p->consts.n = nt;
   }
   if (p->loads.n < ns) {
-    vec_reserve(p->a, p->loads, ns);
-    vec_reserve(p->a, p->placed, ns);
+    vec_reserve(p->keep, p->loads, ns);
+    vec_reserve(p->keep, p->placed, ns);
     memset(p->loads.v + p->loads.n, 0, (ns - p->loads.n) * sizeof *p->loads.v);
     memset(p->placed.v + p->placed.n, 0, ns - p->placed.n);
     p->loads.n = p->placed.n = ns;
@@ -182,7 +182,7 @@ void pass_changed(pw *p, uint32_t s) {
     if (!r->n || r->v[r->n - 1] != s) {
       bool have = false;
       for (uint32_t k = 0; k < r->n && !have; k++) have = r->v[k] == s;
-      if (!have) vec_push(p->a, *r, s);
+      if (!have) vec_push(p->keep, *r, s);
     }
   }
 }
@@ -253,7 +253,7 @@ uint32_t pass_stage(pw *p, uint32_t before, const digit *d, uint32_t n, ex value
   uint32_t s = expr_stage(m, blk, t, ax, rank, value);
   xs(m, s)->region = xs(m, before)->region;
   m->blocks.v[blk].items.n--; /* appended by expr_stage; it stands in front of `before` instead */
-  vec_push(p->a, p->pend, ((pending){before, s}));
+  vec_push(p->keep, p->pend, ((pending){before, s}));
   pass_changed(p, s);
   return s;
 }
@@ -370,7 +370,7 @@ const cinfo *tensor_const(pw *p, tid t) {
   if (x->kind != TK_CONST || x->type == ET_STR || !x->data.data) return NULL;
   fit_tables(p);
   if (p->consts.v[t]) return p->consts.v[t];
-  cinfo *k = p->consts.v[t] = NEW(p->a, cinfo);
+  cinfo *k = p->consts.v[t] = NEW(p->keep, cinfo);
   int64_t n;
   k->known = nd_count(&x->data, &n);
   if (!k->known || n < 1) return k;

@@ -375,13 +375,13 @@ static ex simp_load(sm *z, ex e) {
 static void fit(pw *p) {
   uint32_t n = p->m->nodes.n;
   if (p->memo.n < n) {
-    vec_reserve(p->a, p->memo, n);
-    vec_reserve(p->a, p->memo_epoch, n);
+    vec_reserve(p->keep, p->memo, n);
+    vec_reserve(p->keep, p->memo_epoch, n);
     memset(p->memo_epoch.v + p->memo_epoch.n, 0, (n - p->memo_epoch.n) * sizeof *p->memo_epoch.v);
     p->memo.n = p->memo_epoch.n = n;
   }
   if (p->simple.n < n) {
-    vec_reserve(p->a, p->simple, n);
+    vec_reserve(p->keep, p->simple, n);
     memset(p->simple.v + p->simple.n, 0, (n - p->simple.n) * sizeof *p->simple.v);
     p->simple.n = n;
   }
