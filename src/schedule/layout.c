@@ -436,7 +436,9 @@ static double reader_score(lay *L, uint32_t si) {
     if (L->m->outputs.v[i].t == s->tensor)
       map_putu(stored, s->tensor, 1),
           L->p->layouts[s->tensor] = layout_dense(L->p, xt(L->m, s->tensor)->shape, s->naxes, NULL, NULL, NULL, &elems);
+  const sym_draft draft = sym_draft_begin(L->c);
   double score = choose(L, &e, si, stored, &acc, a).score;
+  sym_draft_end(L->c, &draft);
   arena_free(a);
   L->p->layouts[s->tensor] = had;
   return score;
@@ -544,6 +546,7 @@ static void preferred(lay *L, uint32_t si, uint32_t *order) {
   ectx e;
   accesses acc = {0};
   arena *a = arena_new(L->c);
+  const sym_draft draft = sym_draft_begin(L->c); /* its addresses are of no use to kernels, which number points anew */
   choice ch = choose(L, &e, si, map_new(a), &acc, a);
   u32vec dom = {0};
   domain_of(s, a, &dom);
@@ -573,6 +576,7 @@ static void preferred(lay *L, uint32_t si, uint32_t *order) {
         order[j - 1] = y, order[j] = x;
       }
   }
+  sym_draft_end(L->c, &draft);
   arena_free(a);
   if (ch.lane && !ch.lane_reduced) innermost(s, ch.lane, order);
 }

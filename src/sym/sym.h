@@ -146,6 +146,18 @@ sz sym_canon(ctx *c, sz e); /* apply permanent substitutions */
 bool sym_divmod(ctx *c, sz e, sz d, sz *q, sz *r, atom *split_var, sz *split_inner);
 bool sym_exact_div(ctx *c, sz e, sz d, sz *q); /* e == d*q as polynomials */
 
+/* What is built between the two is given back, unless an atom was among it: nobody may keep it, or assume facts in
+ * between. What does not fit into 64 bits there is no error, but wrong. */
+typedef struct sym_draft {
+  uint32_t polys;  /* polynomials before it */
+  uint32_t atoms;  /* atoms before it */
+  uint32_t block;  /* block of their memory in use before it */
+  size_t used;     /* bytes in use of that block */
+  bool soft;       /* it was begun in a question */
+  bool overflowed; /* something had overflowed before it */
+} sym_draft;
+sym_draft sym_draft_begin(ctx *c);
+void sym_draft_end(ctx *c, const sym_draft *d);
 /* Gives the memory of remembered proofs and constructions back: they are made anew where they are asked for. */
 void sym_forget_memos(ctx *c);
 /* Gives all memory of this context's sizes back: none may be asked about any more. */

@@ -134,6 +134,22 @@ void table_undo(symtab *s, trial t) {
   s->trial = 0;
 }
 
+sym_draft sym_draft_begin(ctx *c) {
+  symtab *s = sym_tab(c);
+  const trial t = table_trial(s);
+  sym_draft d = {t.polys, s->natoms, t.at, t.used, s->soft, s->overflowed};
+  s->soft = true;
+  return d;
+}
+void sym_draft_end(ctx *c, const sym_draft *d) {
+  symtab *s = sym_tab(c);
+  s->soft = d->soft, s->overflowed = d->overflowed;
+  if (s->natoms == d->atoms)
+    table_undo(s, (trial){d->polys, d->block, d->used});
+  else
+    s->trial = 0;
+}
+
 /* ---- monomials ------------------------------------------------------------------------------- */
 static uint32_t mono_intern(symtab *s, const atom *a, const uint8_t *e, uint32_t n) {
   if (!n) return 0;

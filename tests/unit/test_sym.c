@@ -766,6 +766,23 @@ static void permanent(void **state) {
 }
 
 /* ---- digits ---------------------------------------------------------------------------------- */
+/* What a draft built is gone after it, and all that was there before is not; with an atom in it everything stays. */
+static void drafts(void **state) {
+  ctx *c = *state;
+  sz n = size(c, "N"), kept = sym_addi(c, sym_muli(c, n, 3), 2000);
+  sym_draft d = sym_draft_begin(c);
+  sz gone = sym_addi(c, sym_muli(c, n, 12345), 5000);
+  SAME(sym_addi(c, sym_muli(c, n, 3), 2000), kept);
+  PROVED(sym_lt(c, n, gone));
+  sym_draft_end(c, &d);
+  assert_true(sym_muli(c, n, 54321) <= gone);
+  TEXT(kept, "3*N + 2000");
+  d = sym_draft_begin(c);
+  sz part = sym_div(c, sym_addi(c, n, 4321), I(c, 7)), more = sym_muli(c, part, 999);
+  sym_draft_end(c, &d);
+  assert_true(sym_muli(c, n, 777777) > more);
+  SAME(sym_muli(c, sym_div(c, sym_addi(c, n, 4321), I(c, 7)), 999), more);
+}
 static void digits(void **state) {
   ctx *c = *state;
   sz q, r, inner;
@@ -1171,6 +1188,7 @@ int main(void) {
       T(special_rules),
       T(proofs),
       T(permanent),
+      T(drafts),
       T(digits),
       T(digits_from_0),
       T(text),
