@@ -258,6 +258,11 @@ static bool read_list(ctx *c, const oplib *lib, const char *path) {
   fclose(file);
   return from.ops.n > 0;
 }
+static void sort_families(ctx *c, const oplib *lib) {
+  const char *name;
+  for (uint32_t i = 0; i < from.ops.n; i++)
+    vec_push(ctx_arena(c), from.of[model_family(notation_nth(lib, from.ops.v[i]), &name)], from.ops.v[i]);
+}
 static bool read_options(int argc, char **argv) {
   int opt;
   while ((opt = getopt(argc, argv, "n:s:j:t:o:p:l:z:wfcv")) != -1) {
@@ -291,6 +296,7 @@ int main(int argc, char **argv) {
   if (options.op && !(from.asked = find_op(lib, options.op))) return printf("there is no operator %s\n", options.op), 2;
   if (options.list && !read_list(c, lib, options.list)) return printf("%s lists no operator\n", options.list), 2;
   for (uint32_t i = 0; !options.list && i < notation_count(lib); i++) vec_push(ctx_arena(c), from.ops, i);
+  sort_families(c, lib);
   board *b = mmap(NULL, sizeof *b, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (b == MAP_FAILED) return perror("mmap"), 2;
   b->end = options.n;

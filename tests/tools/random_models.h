@@ -56,10 +56,11 @@ typedef struct mscope {
 } mscope;
 /* What models are drawn from. */
 typedef struct drawing {
-  u32vec ops;     /* definitions */
-  uint32_t sizes; /* the largest size of an axis that is drawn; 0: a small one */
-  uint32_t types; /* bits 1 << etype: element types; 0: any */
-  uint32_t asked; /* the definition that every model has, from 1; 0: they take turns */
+  u32vec ops;          /* definitions */
+  u32vec of[FAMILIES]; /* those of each family */
+  uint32_t sizes;      /* the largest size of an axis that is drawn; 0: a small one */
+  uint32_t types;      /* bits 1 << etype: element types; 0: any */
+  uint32_t asked;      /* the definition that every model has, from 1; 0: they take turns */
 } drawing;
 typedef struct model {
   ctx *c;

@@ -123,10 +123,17 @@ uint32_t add_call(model *m, const char *op, const uint32_t *in, uint32_t nin) {
   sym_pop(m->c, facts), diag_reset(m->c, mark);
   return ok && push_node(m, &n) ? n.out[0] : 0;
 }
+/* One of all definitions, or one of a family, all of which are equally likely: so the small ones meet, too. */
+static uint32_t some_op(model *m) {
+  const drawing *d = m->from;
+  const u32vec *from = &d->of[draw(&m->state, FAMILIES)];
+  if (!from->n) from = &d->ops; /* more often than not */
+  return from->v[draw(&m->state, from->n)];
+}
 bool add_nodes(model *m, uint32_t n) {
   const uint32_t had = m->nodes.n;
   for (uint32_t tries = 0; m->nodes.n < had + n && tries < 40 * n; tries++) {
-    const uint32_t op = m->from->ops.v[draw(&m->state, m->from->ops.n)];
+    const uint32_t op = some_op(m);
     uint32_t legal = 0;
     for (int i = 0; i < TRIES && !add_node(m, op, 1, &legal); i++) continue;
   }
