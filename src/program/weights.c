@@ -3,7 +3,7 @@
  * them only what is read, what is made of it (a linear map, computed straight into the panels of its pack; wider
  * elements), and how that is packed.
  *
- * The work is cut into pieces of a few megabytes, such that a piece reads one stretch of its source as far as the
+ * The work is cut into pieces of about a megabyte, such that a piece reads one stretch of its source as far as the
  * packing allows. What a piece has read of a mapped file leaves memory again; a source that is memory of the
  * compiler is given up after its last piece. So at any time there is little more than what is written plus what
  * is still to be read from such memory. */

@@ -28,7 +28,7 @@ struct pw {
   emodule *m;           /* module that is rewritten */
   ctx *c;               /* context */
   arena *a;             /* lives for one pass */
-  arena *keep;          /* lives for one run: what is below here */
+  arena *keep;          /* lives for one run: tables and maps below, but line_forms */
   uint64_t fuel;        /* rewrites allowed; 0: no limit */
   uint64_t spent;       /* rewrites done so far */
   uint64_t cache_bytes; /* what a worker may keep between the stages of a row kernel */

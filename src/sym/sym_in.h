@@ -9,8 +9,8 @@
  * State. `state` names what is assumed at the moment: permanent knowledge plus the facts on the stack, interned, so
  * that pushing the same facts again gives the same number. Whatever depends on facts (ranges, sample values, remembered
  * constructions and proofs) is stored with the state it was computed in. Trials. A proof builds polynomials that nobody
- * needs afterwards: table_trial .. table_undo drops all that came in between (no atom is made in a trial). In a trial
- * (`soft`) an overflow does not unwind but sets `overflowed`.
+ * needs afterwards: table_trial .. table_undo drops all that came in between (no atom is made in a trial; where a draft
+ * of sym.h makes one, nothing is dropped). In a trial (`soft`) an overflow does not unwind but sets `overflowed`.
  */
 #ifndef EK_SYM_IN_H
 #define EK_SYM_IN_H
