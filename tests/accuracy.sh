@@ -20,6 +20,7 @@ for m in $models; do
   [ ${#folders[@]} -gt 0 ] && p=$(find -L "${folders[@]}" -name "$m.onnx" -print -quit 2>/dev/null)
   if [ -n "$p" ]; then found+=("$p"); else missing=$((missing + 1)); fi
 done
+[ -z "$update" ] || cmake --build "$build" --target accuracy >/dev/null || exit 1
 [ "$update" ] && [ $missing -gt 0 ] && { echo "$missing models are not in EK_TEST_MODELS"; exit 1; }
 "$build/accuracy" "${options[@]}" "$here/../docs/accuracy.md" "$here"/models/*.onnx "${found[@]}" |
   sed "\$s/, 0 skipped\$/, $missing skipped/"
