@@ -262,7 +262,9 @@ class Digits(unittest.TestCase):
                     self.close(y)
 
     def interrupted(self, code):
-        """Runs code in a process of its own, which prints "go" and gets SIGINT afterwards."""
+        """Runs code in a process of its own, which prints "go" and gets SIGINT afterwards, also where tests that run in
+        the background ignore it."""
+        code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n" + code
         p = subprocess.Popen([sys.executable, "-u", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              text=True)
         self.assertEqual(p.stdout.readline(), "go\n")
