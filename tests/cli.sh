@@ -195,6 +195,20 @@ graph "edge" ir 10 opset 22 {
 EOF
 e 0 '' "run $work/edge.graph --eval --output $work/edge.npz -q"
 e 0 'ok$' "run $work/edge.graph --expect $work/edge.npz"
+# the best of no elements, whose number only the run knows
+cat >"$work/best.graph" <<'EOF'
+graph "best" ir 10 opset 22 {
+  input x: f32[0]
+  input sizes: i64[1, 1]
+  const open: i64[1] = [-1]
+  const k: i64[1] = [3]
+  rows: f32[1, n] = ListStack(x, sizes, open) {axis = 0} "stack"
+  best: f32[1, n], at: i64[1, n] = TopK(rows, k) "best"
+  output best
+}
+EOF
+e 0 'best f32\[1, 0\]' "run $work/best.graph --input zeros"
+e 0 'best f32\[1, 0\]' "run $work/best.graph --input zeros --eval"
 # What a size that data decide must be holds for the evaluator as for compiled code. The guard's text goes before the
 # range that follows from it; --dim gives a range alone.
 cat >"$work/parts.graph" <<'EOF'

@@ -67,7 +67,7 @@ static void choose_part(pipeline *p, void *env) { p->o.part = &((interpreting *)
 static evaluation *begin(pipeline *p, const interpreting *k, arena *a) {
   evaluation *v = expr_eval_new(p->m, a, p->o.compile_threads);
   expr_eval_lean(v);
-  if (k->how >= NOISE) expr_eval_noise(v, k->how);
+  if (k->how >= NOISE) expr_eval_noise(v, k->how, 0, 0x1p-24); /* f64 stands for f32 here */
   for (uint32_t j = 0; j < p->m->inputs.n; j++) {
     const graph_given *x = source_of(&k->part, p->m->inputs.v[j].name);
     if (!x) ctx_fail(p->c, E_USAGE, "there is no array for input %s", p->m->inputs.v[j].name);

@@ -61,7 +61,9 @@ evaluation *expr_eval_new(emodule *m, arena *a, uint32_t threads) {
   return v;
 }
 
-void expr_eval_noise(evaluation *v, uint32_t seed) { v->noise = seed; }
+void expr_eval_noise(evaluation *v, uint32_t seed, double f32, double f64) {
+  v->noise = seed, v->noise_f32 = f32, v->noise_f64 = f64;
+}
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 static void bind(evaluation *v, atom symbol, int64_t x) { vec_push(v->a, ((state *)v)->bound, ((binding){symbol, x})); }
@@ -278,25 +280,13 @@ typedef struct job {
   arena **arenas; /* one per piece */
 } job;
 
-static void add_noise(const job *j, strip *r, int64_t at, uint32_t n) { /* at: number of the first point */
-  for (uint32_t i = 0; i < n; i++) {
-    uint64_t h = ((uint64_t)(at + i) + j->v->noise) * 0x9e3779b97f4a7c15u + j->s->tensor * 0xd1342543de82ef95u;
-    h = (h ^ h >> 29) * 0xbf58476d1ce4e5b9u;
-    r->d[i] *= 1 + ((double)(h >> 11) * 0x1p-53 - 0.5) * 0x1p-21; /* two units at most */
-  }
-}
 static void run_points(job *j, worker *w, int64_t from, int64_t to) {
-  strip moved;
   const ndarray *nd = &rt_of(j->v, j->s->tensor)->nd;
   void *out = (void *)(uintptr_t)nd->data;
   for (int64_t p = from; p < to; p += LANES) {
     uint32_t n = (uint32_t)min64(LANES, to - p);
     fill_strip(&j->g, w, p, n);
     const strip *r = worker_value(w, j->value, NULL, n);
-    if (j->v->noise && nd->type == ET_F64) {
-      moved = *r, r = &moved;
-      add_noise(j, &moved, p, n);
-    }
     if (!j->has_t) {
       lanes_write(nd->type, out, p, r, n);
       continue;

@@ -9,10 +9,10 @@ evaluation *expr_eval_new(emodule *m, arena *a, uint32_t threads);
 void expr_eval_symbol(evaluation *v, atom symbol, int64_t value);
 /* binds size symbols that are alone in a dimension, checks the rest; ctx_fail E_SHAPE on mismatch */
 void expr_eval_input(evaluation *v, tid t, const ndarray *data);
-/* Every f64 that a stage stores from now on moves by at most two units in the last place of an f32, at random: a
- * second result of a module that was promoted, by which one sees what rounding does. seed: not 0. (Monte Carlo
- * arithmetic: Parker, Monte Carlo Arithmetic, 1997) */
-void expr_eval_noise(evaluation *v, uint32_t seed);
+/* The result of every operation in f32 or f64 that rounds moves from now on, at random, by at most two times `f32`, or
+ * `f64`, of itself: a second result, by which one sees what rounding does. seed: not 0. (Monte Carlo arithmetic:
+ * Parker, Monte Carlo Arithmetic, 1997) */
+void expr_eval_noise(evaluation *v, uint32_t seed, double f32, double f64);
 /* Before anything is computed: tensors that no stage reads any more leave their memory to others, but for the module's
  * outputs, and in modules with branches or loops, where nothing leaves. */
 void expr_eval_lean(evaluation *v);

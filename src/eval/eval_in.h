@@ -106,7 +106,9 @@ struct evaluation {
   uint32_t threads; /* threads to use */
   rt **t;           /* elements of each tensor, by tid; NULL: not looked at yet */
   map *from;        /* tid of a result -> 2 * if, or 2 * loop + 1 */
-  uint32_t noise;   /* seed of the noise on what stages store; 0: none */
+  uint32_t noise;   /* seed of the noise on what operations round; 0: none */
+  double noise_f32; /* how large it is, relative to a value in f32 */
+  double noise_f64; /* and to one in f64 */
 };
 rt *rt_new(evaluation *v, tid t);
 static inline rt *rt_of(evaluation *v, tid t) { return v->t[t] ? v->t[t] : rt_new(v, t); }

@@ -225,6 +225,38 @@ static void do_load(worker *w, const pnode *p, strip *r, const mask *mk, uint32_
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */
+static bool rounds(const pnode *p) {
+  switch (p->op) {
+  case OP_CAST:
+  case OP_SEL:
+  case OP_BITCAST:
+  case OP_NEG:
+  case OP_ABS:
+  case OP_MAX:
+  case OP_MIN:
+  case OP_SAT:
+  case OP_SATF:
+    return false;
+  default:
+    return p->type == ET_F32 || p->type == ET_F64;
+  }
+}
+/* The same for a node, its lane and the loops around it whenever it is computed again. */
+static void add_noise(const worker *w, uint32_t id, strip *r, uint32_t n) {
+  const bool wide = w->p->nodes.v[id].type == ET_F64;
+  const double unit = 4 * (wide ? w->v->noise_f64 : w->v->noise_f32);
+  uint64_t where = w->v->noise * 0x9e3779b97f4a7c15u + id * 0xd1342543de82ef95u;
+  for (uint32_t k = 0; k < w->p->loop_names.n; k++) where = where * 0x2545f4914f6cdd1du + (uint64_t)w->loop[k];
+  for (uint32_t i = 0; i < n; i++) {
+    uint64_t h = (where + i) * 0x9e3779b97f4a7c15u;
+    h = (h ^ h >> 29) * 0xbf58476d1ce4e5b9u;
+    const double part = 1 + ((double)(h >> 11) * 0x1p-53 - 0.5) * unit;
+    if (wide)
+      r->d[i] *= part;
+    else
+      r->f[i] = (float)((double)r->f[i] * part);
+  }
+}
 static void do_op(worker *w, const pnode *p, strip *r, const mask *mk, uint32_t n) {
   const strip *x[3] = {0};
   x[0] = worker_value(w, p->args[0], mk, n);
@@ -416,6 +448,7 @@ static void compute(worker *w, uint32_t id, const mask *mk) {
     break;
   case PN_OP:
     do_op(w, p, st->v, mk, n);
+    if (w->v->noise && rounds(p)) add_noise(w, id, st->v, n);
     break;
   case PN_REDUCE:
     if (p->keys && id != w->asked)

@@ -110,6 +110,7 @@ static bool evaluate(model *m, const mnode *n, int variant, ndarray *out) {
   arena *a = ctx_arena(m->c);
   evaluation *v = expr_eval_new(e, a, 1);
   int64_t count;
+  if (variant && variant != EXACT) expr_eval_noise(v, (uint32_t)variant, 0x1p-24, 0x1p-53);
   for (uint32_t i = 0; i < n->i->nin; i++)
     if (n->in[i]) expr_eval_input(v, n->i->in[i].t, &m->values.v[n->in[i] - 1].at[variant]);
   for (uint32_t i = 0; variant && i < e->stages.n; i++) {
