@@ -279,7 +279,8 @@ typedef union scalar {
   double f;  /* value of a float type */
   int64_t i; /* value of an integer type or bool; u64 as its bits */
 } scalar;
-scalar et_load(etype t, const void *p); /* one element from memory */
+scalar et_load(etype t, const void *p);   /* one element from memory */
+double et_number(etype t, const void *p); /* the same as a number, whatever its kind */
 /* rounds to nearest even (floats of any width, saturation as IEEE: to inf, or NaN where the type has no inf);
  * integers wrap */
 void et_store(etype t, void *p, scalar v);

@@ -316,6 +316,10 @@ double et_lowest(etype t) {
   return et_kind(t) == K_INT ? -ldexp(1, (int)et_bits(t) - 1) : 0;
 }
 
+double et_number(etype t, const void *p) {
+  const scalar v = et_load(t, p);
+  return et_kind(t) == K_FLOAT ? v.f : t == ET_U64 ? (double)(uint64_t)v.i : (double)v.i;
+}
 bool nd_count(const ndarray *t, int64_t *n) {
   int64_t r = 1;
   bool empty = false, ok = true;

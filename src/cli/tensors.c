@@ -69,12 +69,8 @@ ndarray output_array(ek_module *m, ek_run *r, int32_t i, ek_tensor_info *info) {
   if (nd_count(&d, &n)) d.bytes = (size_t)n * et_bytes(d.type);
   return d;
 }
-static double number(etype t, const void *p) {
-  scalar v = et_load(t, p);
-  return et_kind(t) == K_FLOAT ? v.f : t == ET_U64 ? (double)(uint64_t)v.i : (double)v.i;
-}
 double array_number(const ndarray *d, int64_t i) {
-  return number(d->type, (const uint8_t *)d->data + i * et_bytes(d->type));
+  return et_number(d->type, (const uint8_t *)d->data + i * et_bytes(d->type));
 }
 /* Strings as the bytes a model gives: at least as many for each as the model has room for. */
 static ndarray as_bytes(cli *k, const ndarray *want, const ndarray *got) {
@@ -106,7 +102,7 @@ comparison compare(cli *k, const ndarray *got, const ndarray *expected) {
   for (int64_t i = 0; i < r.count; i++) {
     const void *gp = (const uint8_t *)got->data + i * et_bytes(got->type),
                *wp = (const uint8_t *)want->data + i * et_bytes(wt);
-    double g = number(got->type, gp), w = number(wt, wp), d = fabs(g - w);
+    double g = et_number(got->type, gp), w = et_number(wt, wp), d = fabs(g - w);
     bool exact = !floats && et_load(got->type, gp).i == et_load(wt, wp).i;
     if (exact || g == w || (isnan(g) && isnan(w))) continue;
     if (isnan(d)) d = INFINITY;

@@ -178,15 +178,15 @@ void diff_end_run(diff *d) {
   ek_module_close(d->code); /* with its run */
   d->code = NULL, d->run = NULL;
 }
-static const graph_given *given_named(const graph_given *v, uint32_t n, const char *name) {
-  for (uint32_t i = 0; i < n; i++)
-    if (!strcmp(v[i].name, name)) return &v[i];
+const graph_given *diff_given(const graph_part *p, const char *name) {
+  for (uint32_t i = 0; i < p->n; i++)
+    if (!strcmp(p->given[i].name, name)) return &p->given[i];
   return NULL;
 }
 static ek_code bind(diff *d, const graph_part *part) {
   for (int64_t i = 0; i < d->code->d->inputs; i++) {
     const char *name = d->code->d->in[i].name;
-    const graph_given *x = part ? given_named(part->given, part->n, name) : given_named(d->in, d->nin, name);
+    const graph_given *x = diff_given(part, name);
     if (!x) return session_fail(d->m->s, EK_USAGE, "ek_diff: there is no array for input %s", name);
     const ek_code code = ek_run_set_input(d->run, name, x->data.data, x->data.bytes, x->data.dims, (int)x->data.rank);
     if (code) return session_fail(d->m->s, code, "%s", ek_run_message(d->run));
@@ -194,13 +194,14 @@ static ek_code bind(diff *d, const graph_part *part) {
   return EK_OK;
 }
 ek_code diff_run(diff *d, const ek_options *given, const inner_options *x, const char *const *watch) {
+  const graph_part whole = {.given = d->in, .n = d->nin};
   ek_options o = *given;
   diff_end_run(d);
   o.watch = watch;
   ek_code code = compile_inner(d->m, &o, x, &d->code);
   if (!code) code = ek_run_create(d->code, o.threads, &d->run);
   if (!code) run_mark_memory(d->run);
-  if (!code) code = bind(d, x ? x->part : NULL);
+  if (!code) code = bind(d, x && x->part ? x->part : &whole);
   if (!code && (code = ek_run_execute(d->run)) != EK_OK) session_fail(d->m->s, code, "%s", ek_run_message(d->run));
   return code;
 }
@@ -328,7 +329,7 @@ static bool judge(portion *k, const u32vec *tensors, const values *from, bool co
   k->tensors = tensors, k->got = got, k->wrong = UINT32_MAX, k->done = 0;
   const ek_code code = diff_truth(d, &k->part, IN_F64, &(truth_reader){judge_one, k});
   if (k->wrong != UINT32_MAX) return true;
-  if (!code) return false;
+  if (!code || k->done == tensors->n) return false;
   const uint32_t done = k->done, n = tensors->n - done;
   if (n > 1) {
     const u32vec first = {.v = tensors->v + done, .n = n / 2}, rest = {.v = tensors->v + done + n / 2, .n = n - n / 2};

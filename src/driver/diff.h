@@ -55,6 +55,8 @@ typedef struct sources {                        /* what a tensor is computed fro
 } sources;
 /* What tensor t is computed from when the tensors of stop[] are given, t itself apart. */
 sources diff_sources(diff *d, uint32_t t, const bool *stop);
+/* what a part is given under this name; NULL: nothing */
+const graph_given *diff_given(const graph_part *p, const char *name);
 /* the given tensors, and behind them the model's inputs */
 graph_part diff_part(diff *d, const graph_given *given, uint32_t n, const char *const *outputs);
 

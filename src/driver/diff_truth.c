@@ -15,8 +15,7 @@ enum { FACTOR = 64 /* so many times what one rounding does may become of all tho
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 static double element(const ndarray *x, int64_t i) {
-  scalar v = et_load(x->type, (const uint8_t *)x->data + i * et_bytes(x->type));
-  return et_kind(x->type) == K_FLOAT ? v.f : x->type == ET_U64 ? (double)(uint64_t)v.i : (double)v.i;
+  return et_number(x->type, (const uint8_t *)x->data + i * et_bytes(x->type));
 }
 static int64_t mantissa_bits(etype t) { /* bits behind the point of a normal number */
   switch (t) {
@@ -50,12 +49,6 @@ static ndarray moved(arena *a, const ndarray *x, exactness how) {
   y.data = to;
   return y;
 }
-static const graph_given *source_of(const graph_part *p, const char *name) {
-  for (uint32_t i = 0; i < p->n; i++)
-    if (!strcmp(p->given[i].name, name)) return &p->given[i];
-  return NULL;
-}
-
 /* ---- interpreting ---------------------------------------------------------------------------- */
 typedef struct interpreting {
   graph_part part;       /* what is interpreted */
@@ -69,7 +62,7 @@ static evaluation *begin(pipeline *p, const interpreting *k, arena *a) {
   expr_eval_lean(v);
   if (k->how >= NOISE) expr_eval_noise(v, k->how, 0, 0x1p-24); /* f64 stands for f32 here */
   for (uint32_t j = 0; j < p->m->inputs.n; j++) {
-    const graph_given *x = source_of(&k->part, p->m->inputs.v[j].name);
+    const graph_given *x = diff_given(&k->part, p->m->inputs.v[j].name);
     if (!x) ctx_fail(p->c, E_USAGE, "there is no array for input %s", p->m->inputs.v[j].name);
     const ndarray d = moved(a, &x->data, k->how);
     expr_eval_input(v, p->m->inputs.v[j].t, &d);

@@ -225,22 +225,7 @@ static void do_load(worker *w, const pnode *p, strip *r, const mask *mk, uint32_
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */
-static bool rounds(const pnode *p) {
-  switch (p->op) {
-  case OP_CAST:
-  case OP_SEL:
-  case OP_BITCAST:
-  case OP_NEG:
-  case OP_ABS:
-  case OP_MAX:
-  case OP_MIN:
-  case OP_SAT:
-  case OP_SATF:
-    return false;
-  default:
-    return p->type == ET_F32 || p->type == ET_F64;
-  }
-}
+static bool rounds(const pnode *p) { return op_rounds((sop)p->op) && (p->type == ET_F32 || p->type == ET_F64); }
 /* The same for a node, its lane and the loops around it whenever it is computed again. */
 static void add_noise(const worker *w, uint32_t id, strip *r, uint32_t n) {
   const bool wide = w->p->nodes.v[id].type == ET_F64;

@@ -33,6 +33,22 @@ static const char *const reds[RED_COUNT] = {
 };
 const char *op_name(sop op) { return op > OP_NONE && op < OP_COUNT ? ops[op].name : "?"; }
 uint32_t op_arity(sop op) { return ops[op].arity; }
+bool op_rounds(sop op) {
+  switch (op) {
+  case OP_CAST:
+  case OP_SEL:
+  case OP_BITCAST:
+  case OP_NEG:
+  case OP_ABS:
+  case OP_MAX:
+  case OP_MIN:
+  case OP_SAT:
+  case OP_SATF:
+    return false;
+  default:
+    return true;
+  }
+}
 uint32_t op_cost(sop op) { return ops[op].cost; }
 const char *red_name(rop op) { return op > RED_NONE && op < RED_COUNT ? reds[op] : "?"; }
 bool red_is_arg(rop op) { return op >= RED_ARGMAX; }

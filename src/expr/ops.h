@@ -111,6 +111,7 @@ const char *op_name(sop op);
 uint32_t op_arity(sop op);
 uint32_t op_cost(sop op);
 sop op_find(const char *name, size_t n); /* OP_NONE if unknown */
+bool op_rounds(sop op);                  /* may its result, in floats, be another number than the exact one? */
 const char *red_name(rop op);
 rop red_find(const char *name, size_t n); /* RED_NONE if unknown */
 bool red_is_arg(rop op);

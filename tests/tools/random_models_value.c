@@ -80,8 +80,7 @@ static bool has_steps(const emodule *e) {
 static bool rounds(const ex_node *n) {
   if (et_kind(n->type) != K_FLOAT) return false;
   if (n->kind == EX_REDUCE) return n->op != RED_MAX && n->op != RED_MIN;
-  return n->kind == EX_OP && n->op != OP_CAST && n->op != OP_SEL && n->op != OP_BITCAST && n->op != OP_NEG &&
-         n->op != OP_ABS && n->op != OP_MAX && n->op != OP_MIN && n->op != OP_SAT && n->op != OP_SATF;
+  return n->kind == EX_OP && op_rounds((sop)n->op);
 }
 /* Does the definition compute in floats whose steps are so large that the order of a sum decides? In types of 16 bits,
  * which compiled code replaces by f32, neither, where such floats are made of the results. */
