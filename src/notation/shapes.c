@@ -134,6 +134,24 @@ static sz index_of(el *x, const side *s, uint32_t i) {
   return e;
 }
 
+/* Is one of the sizes the number 0? */
+static bool surely_empty(ctx *c, const sz *dims, uint32_t rank) {
+  for (uint32_t i = 0; i < rank; i++)
+    if (sym_int_or(c, sym_canon(c, dims[i]), 1) == 0) return true;
+  return false;
+}
+/* A tensor of these sizes, one of which is 0 or proves to be once the others are known: its elements are never
+ * computed. */
+static nten *empty_tensor(el *x, etype type, const char *name, const sz *dims, uint32_t rank, const ast *at) {
+  nten *r = new_tensor(x, name, type, dims, rank);
+  axis *axes = NEWN(x->m->a, axis, rank ? rank : 1);
+  for (uint32_t k = 0; k < rank; k++) axes[k] = expr_axis1(x->m, "r", dims[k], NULL);
+  ex none =
+      type == ET_STR ? expr_i(x->m, ET_U8, 0) : v_lift(x, type == ET_BOOL ? v_bool(false) : v_int(x, 0), type, at);
+  add_stage(x, r, axes, rank, none);
+  return r;
+}
+
 nten *reshape_tensor(el *x, nten *t, const sz *dims, uint32_t rank, const char *name, const ast *at) {
   ctx *c = x->c;
   sz one = sym_int(c, 1), ps = one, pd = one;
@@ -144,17 +162,8 @@ nten *reshape_tensor(el *x, nten *t, const sz *dims, uint32_t rank, const char *
   s.dg = arena_array(x->a, t->rank + 1, sizeof *s.dg);
   d.dg = arena_array(x->a, rank + 1, sizeof *d.dg);
   sz *idx = NEWN(x->a, sz, t->rank ? t->rank : 1);
-  for (uint32_t i = 0; i < rank; i++) { /* nothing to move */
-    int64_t zero;
-    if (!sym_is_int(c, sym_canon(c, dims[i]), &zero) || zero) continue;
-    nten *r = new_tensor(x, name, t->type, dims, rank);
-    axis *axes = NEWN(x->m->a, axis, rank);
-    for (uint32_t k = 0; k < rank; k++) axes[k] = expr_axis1(x->m, "r", dims[k], NULL);
-    ex none = t->type == ET_STR ? expr_i(x->m, ET_U8, 0)
-                                : v_lift(x, t->type == ET_BOOL ? v_bool(false) : v_int(x, 0), t->type, at);
-    add_stage(x, r, axes, rank, none);
-    return r;
-  }
+  if (surely_empty(c, t->shape, t->rank) || surely_empty(c, dims, rank))
+    return empty_tensor(x, t->type, name, dims, rank, at);
   /* groups from the right: shortest runs of axes with equal products */
   uint32_t i = t->rank, j = rank;
   while (i > 0 || j > 0) {

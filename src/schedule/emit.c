@@ -96,13 +96,15 @@ static sz subst_atom(ctx *c, void *env, atom a) {
   return b ? b->subst : 0;
 }
 /* An atom's size simplified under the facts of this branch: as its formula was written, before chunks and merged
- * loops make it hard to see through. */
+ * loops make it hard to see through. A branch in which a divisor is 0 is about an empty tensor and is never taken:
+ * any value will do. */
 static sz built_anew(ctx *c, void *env, atom a) {
   sz g[3];
   uint32_t n = sym_args(c, a, g);
   if (!n || sym_kind(c, a) == AT_VAR) return 0;
   for (uint32_t i = 0; i < n; i++) g[i] = sym_subst(c, g[i], built_anew, env);
   if (n == 3) return sym_sel(c, g[0], g[1], g[2]);
+  if (sym_kind(c, a) == AT_DIV && sym_int_or(c, g[1], 1) == 0) return g[1];
   return sym_kind(c, a) == AT_DIV   ? sym_div(c, g[0], g[1])
          : sym_kind(c, a) == AT_MIN ? sym_min(c, g[0], g[1])
                                     : sym_max(c, g[0], g[1]);

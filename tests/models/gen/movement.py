@@ -139,6 +139,17 @@ def borders_of_nothing(net):
     return [[net.uniform(-1, 1, 2, h, w)] for h, w in ((3, 0), (0, 0), (3, 4))]
 
 
+@model("Reshape of a tensor without elements to sizes that only a run knows, and Tile of it")
+def nothing_reshaped(net):
+    x, s = net.input("x", F32, 2, 0, "B"), net.input("s", I64, 3)
+    y = net.op("Reshape", x, s, allowzero=1)
+    net.op("Tile", y, [2, 1, 3], out="tiled")
+    net.op("Softmax", y, out="shares")
+    net.output("tiled", F32, "T0", "T1", "T2")
+    net.output("shares", F32, "S0", "S1", "S2")
+    return [[net.uniform(-1, 1, 2, 0, b), np.array(z, np.int64)] for b, z in ((3, (0, 4, 5)), (1, (3, 0, 2)))]
+
+
 @model("inputs of rank 0 (float, int64, bool), scalar arithmetic, broadcast into a vector, Range with scalar ends")
 def scalar_inputs(net):
     a, n, flag = net.input("a", F32), net.input("n", I64), net.input("flag", BOOL)
