@@ -136,6 +136,11 @@ e 0 'least that run, N=1 ' "run $digits"
 printf 'graph "apart" ir 8 opset 17 {\n  input a: f32[M, 3]\n  input b: f32[N, 3]\n  const s: i64[1] = [1]\n  const '\
 'e: i64[1] = [1000]\n  c = Slice(a, s, e) "tail"\n  d = Add(b, c) "add"\n  f = MatMul(d, d) "square"\n  output '\
 'f\n}\n' >"$work/apart.graph"
+echo 'graph "g" ir 9 opset 20 { const x: i64[2] = [-5, 3]
+ y = Cast(x) {to = 13} "c"
+ output y }' >"$work/u64.graph"
+e 0 'max 1.84467e\+19 .*: 18446744073709551611 3$' "run $work/u64.graph"
+e 0 '18446744073709551611' "run $work/u64.graph --json"
 e 0 'least that run, M=4,N=3' "run $work/apart.graph"
 e 0 '\[3, 3\]' "run $work/apart.graph --dim M=4,N=3"
 e 1 'No such file' 'run nowhere.onnx'

@@ -141,8 +141,8 @@ static void tell(cli *k, const ek_difference *d) {
   }
   printf("first wrong tensor: %s, which node %s (%s) computes\n", d->tensor, d->node, d->op);
   if (d->verdict == EK_VERDICT_REFERENCE)
-    printf("the compiled code is right; the value of %s is not what the definition%s for those that it gives before\n",
-           k->against, d->part_nodes > 1 ? "s of these nodes give" : " gives");
+    printf("the compiled code is right; %s is wrong: for its own inputs of %s, the definition%s another value\n",
+           k->against, d->part_nodes > 1 ? "these nodes" : "this node", d->part_nodes > 1 ? "s give" : " gives");
   if (d->why)
     printf("  %s\n", d->why);
   else

@@ -4,15 +4,15 @@
 #include <string.h>
 #include <unistd.h>
 
-static double value_at(const ndarray *d, int64_t i) {
-  scalar v = et_load(d->type, (const uint8_t *)d->data + i * et_bytes(d->type));
-  return et_kind(d->type) == K_FLOAT ? v.f : (double)v.i;
-}
+static const uint8_t *element(const ndarray *d, int64_t i) { return (const uint8_t *)d->data + i * et_bytes(d->type); }
+static double value_at(const ndarray *d, int64_t i) { return et_number(d->type, element(d, i)); }
 static void put_value(sbuf *b, const ndarray *d, int64_t i) {
   if (et_kind(d->type) == K_FLOAT)
     sb_fmt(b, "%.6g", value_at(d, i));
+  else if (d->type == ET_U64)
+    sb_fmt(b, "%llu", (unsigned long long)et_load(d->type, element(d, i)).i);
   else
-    sb_fmt(b, "%lld", (long long)et_load(d->type, (const uint8_t *)d->data + i * et_bytes(d->type)).i);
+    sb_fmt(b, "%lld", (long long)et_load(d->type, element(d, i)).i);
 }
 /* name f32[1, 10]  min .. max, mean; the first values */
 static void tell_output(cli *k, const ndarray *d, const char *name, json *j) {
@@ -39,8 +39,10 @@ static void tell_output(cli *k, const ndarray *d, const char *name, json *j) {
     for (int64_t i = 0; i < n && i < 16; i++) {
       if (et_kind(d->type) == K_FLOAT)
         json_num(j, NULL, value_at(d, i));
+      else if (d->type == ET_U64)
+        json_uint(j, NULL, (uint64_t)et_load(d->type, element(d, i)).i);
       else
-        json_int(j, NULL, et_load(d->type, (const uint8_t *)d->data + i * et_bytes(d->type)).i);
+        json_int(j, NULL, et_load(d->type, element(d, i)).i);
     }
     json_end(j);
     return;
