@@ -55,9 +55,11 @@ check-planted: build
 check-peers: build
 	@cmake --build $(BUILD) -j $(JOBS) --target models >/dev/null && tests/peers.sh -b $(BUILD) -j $(JOBS) -n 20
 
-# The table of operators in docs/, from the definitions; the picture of speeds, from the benchmarks.
+# In docs/: the table of operators, from the definitions; the fields of targets; the picture of speeds, from the
+# benchmarks.
 docs: build
 	@$(BUILD)/einkorn ops --table >$(BUILD)/operators.md && mv $(BUILD)/operators.md docs/operators.md
+	@$(BUILD)/einkorn targets --table >$(BUILD)/targets.md && mv $(BUILD)/targets.md docs/targets.md
 	@python3 bench/picture.py
 
 # The documentation as a site, $(BUILD)/site; a dead link fails. Needs Debian's doxygen and python3-venv, and PyPI the

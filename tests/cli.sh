@@ -37,8 +37,9 @@ e 0 'commit: .*' '--version -v'; has out '^LLVM: .*19'; has out '^processor: '
 e 0 'einkorn run +MODEL' help; has out 'einkorn help'
 e 0 'Rarely needed:' 'help run'; has out '^  --expect FILE.npz  +compares'
 e 2 'no command rnu; did you mean run' 'help rnu'
-tests=$((tests + 1)); for c in run compile show check info bench explain ops help; do COLUMNS=70 "$einkorn" $c --help |
-  grep -v '^einkorn\|^  einkorn' | awk -v c=$c 'length > 70 {print c ": " $0; bad = 1} END {exit bad}' ||
+tests=$((tests + 1)); for c in run compile show check info bench explain ops targets help; do
+  COLUMNS=70 "$einkorn" $c --help | grep -v '^einkorn\|^  einkorn' |
+    awk -v c=$c 'length > 70 {print c ": " $0; bad = 1} END {exit bad}' ||
   { bad=$((bad + 1)); echo "--help is wider than 70 columns"; }; done
 e 2 'unknown option --expet; did you mean --expect' 'run --expet x'
 e 2 'unknown option --stage .it belongs to show' 'run --stage x'
@@ -362,6 +363,12 @@ e 0 'Softmax' 'ops'
 e 0 'op Softmax' 'ops Softmax'
 e 2 'no operator' 'ops Nonsense'
 e 2 'did you mean Softmax' 'ops Softmx'
+e 0 '^host  *[0-9]* registers of' targets; has out '^c  *no vectors  *caches 32K, 256K, 4M'
+e 0 '^vector_registers = 32$' 'targets x86-64-v4'
+e 0 '^.*`vector_registers`' 'targets --table'
+e 1 'unknown target `pdp11`; known are host' 'targets pdp11'
+printf 'triple = x\nl1 = big\n' >"$work/bad.target"
+e 1 "^$work/bad.target:2:1: error: target .*no value for l1; expected 0 to" "targets $work/bad.target"
 printf 'graph "own" ir 8 opset 17 {\n  input x: f32[2]\n  y: f32[2] = "com.microsoft"::FastGeluu(x) "g"\n  z: f32[2] '\
 '= Geluu(y) "h"\n  output z\n}\n' >"$work/meant.graph"
 e 3 'FastGeluu is not defined.*did you mean com.microsoft::FastGelu' "check $work/meant.graph"
@@ -474,7 +481,7 @@ expect 0 'with 1 threads' env EINKORN_NUM_THREADS=1 "$einkorn" run "$digits" -v
 
 # ---- manual and completions ----
 e 0 'einkorn.-run' 'describe man'
-for c in run compile show check info bench explain ops help; do e 0 '^.SH OPTIONS' "describe man $c"; done
+for c in run compile show check info bench explain ops targets help; do e 0 '^.SH OPTIONS' "describe man $c"; done
 for s in bash zsh fish; do e 0 'stage' "describe $s"; done
 e 2 'no command frob' 'describe man frob'
 e 2 'described as frob' 'describe frob'

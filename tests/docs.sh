@@ -161,10 +161,13 @@ for document; do
     [ "$kind" = output ] || cp "$at/out" "$at/last"
   done
 done
-if [ "$table" ]; then # the table of operators is what the program prints
-  if "$build/einkorn" ops --table 2>&1 | diff "$root/docs/operators.md" - >"$work/out"; then passed=$((passed + 1))
-  else failed=$((failed + 1)); echo "FAIL docs/operators.md is not what \`einkorn ops --table\` prints (make docs)"
-  head -6 "$work/out" | cut -c1-200; fi
+if [ "$table" ]; then # the tables of operators and of a target's fields are what the program prints
+  for of in operators:ops targets:targets; do
+    page=${of%:*}.md command="${of#*:} --table"
+    if "$build/einkorn" $command 2>&1 | diff "$root/docs/$page" - >"$work/out"; then passed=$((passed + 1))
+    else failed=$((failed + 1)); echo "FAIL docs/$page is not what \`einkorn $command\` prints (make docs)"
+    head -6 "$work/out" | cut -c1-200; fi
+  done
   if ! command -v python3 >/dev/null; then skipped=$((skipped + 1))
   elif python3 "$root/bench/picture.py" --check; then passed=$((passed + 1))
   else failed=$((failed + 1)); echo "FAIL docs/speed.svg is not what bench/picture.py draws (make docs)"; fi

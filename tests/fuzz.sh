@@ -104,7 +104,7 @@ least=85
 readers=$(echo src/onnx/{proto,import,tensor,attrs,names,order,upgrade,expand,trees}.c \
   src/notation/{lex,parse,check,regex}.c src/graph/{parse,verify}.c src/expr/{parse,parse_value,verify,whole}.c \
   src/loop/{parse,verify}.c \
-  src/program/{parse,verify}.c src/sym/text.c src/target/target.c src/base/npy.c src/driver/cache_entry.c \
+  src/program/{parse,verify}.c src/sym/text.c src/target/{target,fields}.c src/base/npy.c src/driver/cache_entry.c \
     src/codegen/image/{load,link}.c)
 if [ "$coverage" ]; then
   rm -f "$build"/*.profraw "$build"/*.early

@@ -22,6 +22,7 @@ enum {
   CMD_MODEL = CMD_ALL & ~CMD_OPS,
   CMD_DESCRIBE = 512, /* hidden */
   CMD_HELP = 1024,
+  CMD_TARGETS = 2048,
   RARE = 1 << 30 /* in an option's commands: --help tells it behind the others */
 };
 typedef enum { EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_UNSUPPORTED } exit_code;
@@ -258,6 +259,7 @@ int cmd_info(cli *k);
 int cmd_bench(cli *k);
 int cmd_explain(cli *k);
 int cmd_ops(cli *k);
+int cmd_targets(cli *k);
 int cmd_diff(cli *k);
 int cmd_describe(cli *k);
 int cmd_help(cli *k);

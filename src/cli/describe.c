@@ -73,7 +73,7 @@ static const char *command_names(cli *k) {
 }
 /* what can stand behind a command that takes no model */
 static const char *arguments(cli *k, const command *c) {
-  return c->bit == CMD_HELP ? command_names(k) : operator_names(k);
+  return c->bit == CMD_HELP ? command_names(k) : c->bit == CMD_TARGETS ? target_names(k) : operator_names(k);
 }
 static bool takes_model(const command *c) { return (c->bit & CMD_MODEL) != 0; }
 static bool shown(const command *c) { return c->about != NULL; }

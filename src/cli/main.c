@@ -55,6 +55,12 @@ const command commands[] = {
      "Lists the signatures of all operators that are defined, those of --ops included, or prints the definition of "
      "one.",
      "Softmax"},
+    {CMD_TARGETS, "targets", "[NAME] [options]", "lists the machines to compile for, or describes one", cmd_targets, 0,
+     1,
+     "Lists the targets that --target may name; host is this machine. With a name, or the path of a target file, "
+     "prints "
+     "all fields of that target, as a target file.",
+     "host"},
     {CMD_HELP, "help", "[COMMAND]", "tells what a command does, and its options", cmd_help, 0, 1,
      "Tells the commands, or what one of them does and its options.", "run"},
     /* for the build of manual pages and completions */
@@ -195,7 +201,10 @@ static int guarded(ctx *c, ek_session *s, int argc, char **argv) {
   CTX_CATCH { /* files that the program itself reads */
     progress_clear();
     for (const diag *d = diag_first(c); d; d = d->next)
-      if (d->level == D_ERROR) fprintf(stderr, "error: %s\n", d->text);
+      if (d->level == D_ERROR && d->pos.file)
+        fprintf(stderr, "%s:%u:%u: error: %s\n", d->pos.file, d->pos.line, d->pos.col, d->text);
+      else if (d->level == D_ERROR)
+        fprintf(stderr, "error: %s\n", d->text);
     code = exit_of((ek_code)diag_code(c));
   }
   return code;

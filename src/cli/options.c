@@ -105,12 +105,14 @@ const option options[] = {
      "rewrites allowed before passes stop (to find a bad one by bisection)"},
     {"table", 0, NULL, O_FLAG, AT(table), CMD_OPS,
      "all operators with versions, types, gradient and cost, as Markdown"},
+    {"table", 0, NULL, O_FLAG, AT(table), CMD_TARGETS, "what a target file can say, as Markdown"},
     {"json", 0, NULL, O_FLAG, AT(json), CMD_ALL, "the report as JSON"},
     {"verbose", 'v', NULL, O_FLAG, AT(verbose), CMD_ALL | CMD_HELP, "says more"},
-    {"quiet", 'q', NULL, O_FLAG, AT(quiet), CMD_ALL, "says nothing but errors, and the results that were asked for"},
-    {"version", 0, NULL, O_FLAG, AT(version), CMD_ALL | CMD_DESCRIBE | CMD_HELP,
+    {"quiet", 'q', NULL, O_FLAG, AT(quiet), CMD_ALL | CMD_TARGETS,
+     "says nothing but errors, and the results that were asked for"},
+    {"version", 0, NULL, O_FLAG, AT(version), CMD_ALL | CMD_TARGETS | CMD_DESCRIBE | CMD_HELP,
      "prints the version; with -v also of which commit, and what the processor has"},
-    {"help", 'h', NULL, O_FLAG, AT(help), CMD_ALL | CMD_DESCRIBE | CMD_HELP, "prints this text"},
+    {"help", 'h', NULL, O_FLAG, AT(help), CMD_ALL | CMD_TARGETS | CMD_DESCRIBE | CMD_HELP, "prints this text"},
     {NULL, 0, NULL, O_FLAG, 0, 0, NULL},
 };
 const variable variables[] = {

@@ -1,40 +1,35 @@
 /* target: a machine as data. Read from targets/NAME.target (embedded into the program; --target NAME or a path), or
- * detected (`host`: detects the CPU and picks the file whose requirements it meets, then fills in
- * cache sizes from the system).
+ * detected (`host`: the built-in file that fits this machine best, with the caches that the system reports).
  *
- * A target file is lines `key = value`: triple, cpu, features (LLVM's spelling), vector_bits, vector_registers, native
- * float and integer types, fma, masks (per-lane masked access is cheap), gather, l1, l2, l3 (bytes), l1_ways, line,
- * cores, requires (CPU flags that `host` detection needs), peak_fma_per_cycle, emitter (llvm or c).
+ * A target file is lines `key = value`; # starts a comment. What fields there are, with type, unit, default and
+ * meaning, stands in fields.def alone. Nothing else in the compiler depends on which machine code is made for.
  */
 #ifndef EK_TARGET_H
 #define EK_TARGET_H
 #include "base/base.h"
+#define SECTION(title)
+#define TEXT(name, value, words, about) const char *name;
+#define FLAG(name, value, about) bool name;
+#define COUNT(name, value, least, most, unit, about) uint32_t name;
+#define POWER(name, value, most, unit, about) uint32_t name;
+#define BYTES(name, value, most, about) uint64_t name;
 typedef struct target {
-  const char *name;          /* name of the target */
-  const char *triple;        /* LLVM's triple */
-  const char *cpu;           /* LLVM's name of the processor */
-  const char *features;      /* LLVM's features */
-  const char *emitter;       /* row of the table of emitters; NULL: the usual ones */
-  const char *required;      /* flags that its code may use */
-  uint32_t vector_bits;      /* bits of a vector register; 0: there are no vectors */
-  uint32_t vector_registers; /* number of vector registers */
-  uint32_t fma_per_cycle;    /* vector multiply-adds that a core does in a cycle */
-  bool fma;                  /* has fused multiply-adds */
-  bool masks;                /* per-lane masked access is cheap */
-  bool gather;               /* gathers are cheap */
-  bool f16c;                 /* converts f16 by instructions */
-  bool bf16dot;              /* multiplies pairs of bf16 */
-  bool host;                 /* detected for this machine */
-  bool here;                 /* this machine runs its code: same architecture, `requires` met */
-  uint64_t l1;               /* bytes of the first-level data cache */
-  uint64_t l2;               /* bytes of the second-level cache; 0: not known */
-  uint64_t l3;               /* bytes of the third-level cache; 0: not known */
-  uint64_t line;             /* bytes of a cache line */
-  uint32_t l1_ways;          /* ways of the first-level data cache */
+  const char *name; /* name of the target */
+  bool host;        /* detected for this machine */
+  bool here;        /* this machine runs its code: same architecture, `requires` met */
+#include "target/fields.def"
 } target;
+#undef SECTION
+#undef TEXT
+#undef FLAG
+#undef COUNT
+#undef POWER
+#undef BYTES
 const target *target_get(ctx *c, const char *name); /* NULL and a diagnostic listing the known ones; "host" detects */
 uint32_t target_lanes(const target *t, etype e);    /* lanes of one register; 1 when there are no vectors */
 uint32_t target_names(ctx *c, const char ***names);
+void target_print(const target *t, sbuf *b); /* all fields, as a target file that reads back equal */
+void target_fields(sbuf *b);                 /* a page about all fields, in Markdown: docs/targets.md */
 
 /* ---- the processor that this runs on (cpu.c). Flags are names of instruction sets, such as avx2, with spaces
  * between ---- */

@@ -42,6 +42,14 @@ static void test_files(void **s) {
       {"triple = x86_64-linux-gnu\nvector_bits = wide\n", "no value for vector_bits", 2},
       {"triple = x86_64-linux-gnu\nfma = maybe\n", "no value for fma", 2},
       {"triple = x86_64-linux-gnu\n\n# note\ncolour = red\n", "unknown key", 4},
+      {"triple = x86_64-linux-gnu\nvector_register = 8\n", "did you mean vector_registers", 2},
+      {"triple = x86_64-linux-gnu\nl2 = 1048576\n# twice\nl2 = 2097152\n", "`l2` is set twice", 4},
+      {"triple = x86_64-linux-gnu\nemitter = cobol\n", "expected llvm or c", 2},
+      {"triple = x86_64-linux-gnu\nfma_per_cycle = 4294967297\n", "expected 1 to 64", 2},
+      {"triple = x86_64-linux-gnu\nl1 = 99999999999999999999\n", "no value for l1", 2},
+      {"triple = x86_64-linux-gnu\nl1 = -4\n", "no value for l1", 2},
+      {"triple = x86_64-linux-gnu\nl1 = 4 K\n", "no value for l1", 2},
+      {"triple = x86_64-linux-gnu\nl1 =\n", "no value for l1", 2},
       {"triple\n", "expected `key = value`", 1},
       {"cpu = z80\n", "no triple", 1},
   };
@@ -68,7 +76,57 @@ static void test_files(void **s) {
   ctx_free(c);
   remove(path);
 }
+/* What is printed of a target reads back as a target that prints the same, whatever the field. */
+static void test_printed(void **s) {
+  (void)s;
+  const char *path = EK_BINARY_DIR "/printed.target";
+  ctx *c = ctx_new();
+  const char **names;
+  uint32_t n = target_names(c, &names);
+  for (uint32_t i = 0; i < n; i++) {
+    const target *t = target_get(c, names[i]), *again;
+    sbuf b = sbuf_new(ctx_arena(c)), b2 = sbuf_new(ctx_arena(c));
+    target_print(t, &b);
+    assert_true(file_write(c, path, b.s, b.n));
+    again = target_get(c, path);
+    assert_true(again && again->vector_bits == t->vector_bits && again->l1 == t->l1 && again->masks == t->masks);
+    assert_string_equal(again->requires, t->requires);
+    target_print(again, &b2);
+    assert_string_equal(b.s, b2.s);
+  }
+  ctx_free(c);
+  remove(path);
+}
+/* What a file does not say has the default that docs/targets.md tells. */
+static void test_defaults(void **s) {
+  (void)s;
+  const char *path = EK_BINARY_DIR "/short.target";
+  ctx *c = ctx_new();
+  assert_true(file_write(c, path, "triple = a\n", 11));
+  const target *t = target_get(c, path);
+  assert_non_null(t);
+  sbuf b = sbuf_new(ctx_arena(c));
+  target_print(t, &b);
+  bytes page;
+  assert_true(file_map(c, EK_SOURCE_DIR "/docs/targets.md", &page));
+  const char *doc = arena_strndup(ctx_arena(c), (const char *)page.p, page.n);
+  uint32_t rows = 0;
+  for (char *line = b.s, *end; (end = strchr(line, '\n')); line = end + 1) {
+    char *eq = strstr(line, " = ");
+    if (*line == '#' || !eq || eq > end || !strncmp(line, "triple ", 7)) continue;
+    const char *row = strstr(doc, arena_fmt(ctx_arena(c), "| `%.*s` |", (int)(eq - line), line));
+    assert_non_null(row);
+    row = arena_strndup(ctx_arena(c), row, strcspn(row, "\n"));
+    const char *value = arena_fmt(ctx_arena(c), "| %.*s |", (int)(end - eq - 3), eq + 3);
+    assert_non_null(strstr(row, value));
+    rows++;
+  }
+  assert_true(rows >= 14);
+  ctx_free(c);
+  remove(path);
+}
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_builtin), cmocka_unit_test(test_files)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_builtin), cmocka_unit_test(test_files),
+                                     cmocka_unit_test(test_printed), cmocka_unit_test(test_defaults)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
