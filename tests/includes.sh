@@ -15,9 +15,9 @@ runtime:
 target: base runtime
 expr: base sym
 eval: expr
-rewrite: expr
+rewrite: expr target
 fusion: expr rewrite
-passes: expr eval rewrite fusion
+passes: expr eval rewrite fusion target
 notation: expr
 grad: expr
 loop: base expr

@@ -222,10 +222,7 @@ bool pipe_optimise(pipeline *p) {
                      .narrow = p->o.narrow && p->t->bf16dot,
                      .convert = !p->t->f16c,
                      .spent = &p->rewrites,
-                     .cache_bytes = p->t->l2 / 4,
-                     .lanes = target_lanes(p->t, ET_F32),
-                     .fma = p->t->fma_per_cycle,
-                     .registers = p->t->vector_registers};
+                     .t = p->t};
   u32vec many = {0};
   if (variants_allowed(p)) o.variant_sizes = &many;
   expr_optimise(p->m, p->o.level, &o);

@@ -13,8 +13,6 @@
 #include "fusion/fuse.h"
 
 enum {
-  MIN_HANDED_OVER = 2 << 20 /* bytes handed over */,
-  BLOCK = 768 << 10 /* bytes of what is handed over at a point */,
   ROWS = 12,
   TIMES = 2,
   AGAIN = 8 /* times what is handed over at a point: constants are read again there */
@@ -250,12 +248,13 @@ static bool same_values(const chain *h, const common *x) {
 static bool choose(const chain *h, u32vec *outer) {
   fuser *f = h->f;
   u32vec none = {0};
-  int64_t all = handed(h, &none);
-  if (all < MIN_HANDED_OVER || fuse_constants(h->f, h->c2) > all / TIMES) return false;
-  for (uint32_t i = 0; i < h->vars.n && handed(h, outer) > BLOCK && rows_left(h, outer, h->vars.v[i].of) >= ROWS; i++)
+  /* block: most bytes that are handed over at a point */
+  int64_t all = handed(h, &none), near = (int64_t)f->p->t->near_cache, block = near / 4 * 3;
+  if (all < 2 * near || fuse_constants(h->f, h->c2) > all / TIMES) return false;
+  for (uint32_t i = 0; i < h->vars.n && handed(h, outer) > block && rows_left(h, outer, h->vars.v[i].of) >= ROWS; i++)
     vec_push(f->a, *outer, h->vars.v[i].of);
-  int64_t point = min64(handed(h, outer), BLOCK);
-  if (outer->n && outer->n < h->vars.n && handed(h, outer) > BLOCK && same_values(h, &h->vars.v[outer->n])) {
+  int64_t point = min64(handed(h, outer), block);
+  if (outer->n && outer->n < h->vars.n && handed(h, outer) > block && same_values(h, &h->vars.v[outer->n])) {
     atom next = h->vars.v[outer->n].of;
     vec_push(f->a, *outer, next);
   }

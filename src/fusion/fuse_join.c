@@ -9,7 +9,7 @@
  */
 #include "fusion/fuse.h"
 
-enum { INTERLEAVED = 8, SERIAL = 1 << 18 /* operations one worker may do alone */ };
+enum { INTERLEAVED = 8 };
 
 joint fuse_try(fuser *f, uint32_t s, uint32_t k) {
   emodule *m = f->m;
@@ -143,7 +143,8 @@ static int64_t kernel_work(fuser *f, const fnode *n) {
   return sum;
 }
 static bool loses_parallelism(fuser *f, const fnode *n, const u32vec *outer) {
-  return fuse_extent(f, outer) == 1 && n->outer.n && fuse_extent(f, &n->outer) > 64 && kernel_work(f, n) > SERIAL;
+  return fuse_extent(f, outer) == 1 && n->outer.n && fuse_extent(f, &n->outer) > 64 &&
+         kernel_work(f, n) > f->p->t->serial_work;
 }
 /* Is one of these variables a batch of the leading product? Neither operand's elements would serve more than one of
  * the tiles that stay in registers together. */

@@ -7,7 +7,7 @@
  */
 #include "fusion/fuse.h"
 
-enum { COLUMN_TILE = 64, MAX_REPEATED = 12, L2_BYTES = 1 << 20 /* bytes */, COLUMN_TILE_L2 = 48, MAX_REPEATED_L2 = 5 };
+enum { COLUMN_TILE = 64, MAX_REPEATED = 12, COLUMN_TILE_L2 = 48, MAX_REPEATED_L2 = 5 };
 
 static uint32_t only_reader(fuser *f, uint32_t s, ex *load) {
   tid t = xs(f->m, s)->tensor;
@@ -76,7 +76,8 @@ static bool move_in(fuser *f, uint32_t k) {
   const stage *x = xs(m, s);
   u32vec all = {0};
   stage_vars(m, s, f->a, &all);
-  bool in_l2 = !before.window && fuse_extent(f, &all) <= L2_BYTES / (int64_t)max64(1, et_bytes(xt(m, x->tensor)->type));
+  bool in_l2 = !before.window && fuse_extent(f, &all) <=
+                                     (int64_t)f->p->t->near_cache / (int64_t)max64(1, et_bytes(xt(m, x->tensor)->type));
   int64_t cost = (int64_t)expr_cost(m, x->value), again;
   if (!mul64(repeats(f, load, &before, in_l2 ? COLUMN_TILE_L2 : COLUMN_TILE), cost, &again) ||
       again > (in_l2 ? MAX_REPEATED_L2 : MAX_REPEATED)) {

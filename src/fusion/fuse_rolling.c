@@ -12,9 +12,7 @@
 #include "fusion/fuse.h"
 
 enum {
-  MIN_HANDED_OVER = 1 << 20 /* bytes handed over */,
-  L2_BYTES = 512 << 10 /* bytes of the rows that are kept */,
-  TIMES = 4 /* NEAR against the constants */,
+  TIMES = 4 /* rows that are kept against the constants */,
   TILE = 12 /* rows of the contraction that stay inside */,
   MOST = 8 /* places that a window reads outside */
 };
@@ -118,8 +116,9 @@ static void try_rolling(fuser *f, uint32_t k2, uint32_t reader) {
   vec_push(f->a, outer, fuse_canon(f, sl.along));
   if (!slides || !vec_has(&f->k.v[k2].outer, fuse_canon(f, sl.along)) || !rows.n || fuse_extent(f, &rows) < TILE)
     return;
-  if (fuse_bytes(f, made, &all) < MIN_HANDED_OVER || fuse_constants(f, lead) * TIMES > L2_BYTES ||
-      fuse_bytes(f, made, &plane) * (sl.span + sl.step) > L2_BYTES || !pass_spend(f->p))
+  int64_t near = (int64_t)f->p->t->near_cache;
+  if (fuse_bytes(f, made, &all) < near || fuse_constants(f, lead) * TIMES > near / 2 ||
+      fuse_bytes(f, made, &plane) * (sl.span + sl.step) > near / 2 || !pass_spend(f->p))
     return;
   for (uint32_t i = 0; i < from.n; i++) fuse_rename(f, k1, from.v[i], outer.v[i]);
   f->k.v[k2].outer = outer;

@@ -144,7 +144,6 @@ static bool match(pw *p, uint32_t s, sliding *q, atom *split, int64_t *by) {
  * and 1 if that is 1, so that the constants are not hidden by a batch that may be 1; or, to see whether that would
  * be otherwise, as many ---- */
 enum {
-  MEMORY_VALUE_COST = 16 /* one that goes through memory between two steps */,
   PHASE_COST = 12 /* an element of X that is copied to its phase */,
   ALONE_COST = 8 /* cost of a product that shares no factor with its neighbours */
 };
@@ -155,9 +154,6 @@ static const double TERM_COST = 1.4, MEMORY_TERM_COST = 2, STENCIL_COST = 1.5;
 static const double UNEVEN_COST = 0.3;
 static const double GAIN = 0.9;         /* most of the cost that is left: less gain is not worth more code */
 static const double VARIANT_GAIN = 0.9; /* the same of all window sums, for the model's code twice */
-static const double VALUE_CYCLES = 0.125 /* cycles of a value between two steps that stays in the nearest cache */,
-                    BYTES_A_CYCLE = 6.4 /* bytes of constants that come from memory in a cycle */,
-                    DRAM_BYTES_A_CYCLE = 3.2 /* bytes of constants a cycle that grow far beyond the caches */;
 static double extent(pw *p, const u32vec *vs) {
   double r = 1;
   for (uint32_t i = 0; i < vs->n; i++) {
@@ -189,7 +185,7 @@ static double terms_out(pw *p, const window *w) {
 static double cost(pw *p, const sliding *q, bool steps, window *const *win, int64_t longer) {
   double rows = extent(p, &q->row), batch = extent(p, &q->batch), col = extent(p, &q->col),
          chan = extent(p, &q->reduce), taps = 1, places = 1, parts = 1, sums = 0, kinds = 1,
-         value = VALUE_CYCLES * p->lanes * p->fma;
+         value = sizeof(float) / p->t->l1_bandwidth * p->lanes * p->fma;
   bool any = false, by_axis = false;
   for (uint32_t i = 0; i < q->nw; i++)
     any |= win[i]->m > 1, by_axis |= win[i]->circle > 0, chan *= (double)win[i]->phases;
@@ -219,8 +215,8 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win, int6
       for (uint32_t j = i + 1; j < q->nw; j++)
         if (win[j]->m > 1)
           before *= (double)win[j]->m / (double)win[j]->n, behind *= (double)win[j]->m / (double)win[j]->n;
-      sums += before * (MEMORY_VALUE_COST + MEMORY_TERM_COST * w->in) +
-              behind * (MEMORY_VALUE_COST + MEMORY_TERM_COST * terms_out(p, w));
+      sums += before * (p->t->handover_cost + MEMORY_TERM_COST * w->in) +
+              behind * (p->t->handover_cost + MEMORY_TERM_COST * terms_out(p, w));
     }
   } else if (any)
     sums = value * (in + out * (1 + UNEVEN_COST * (kinds - 1)));
@@ -240,7 +236,7 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win, int6
                            : by_axis ? ALONE_COST
                                      : STENCIL_COST) +
                    batch * sums,
-         memory = bytes * p->lanes * p->fma / (by_axis ? DRAM_BYTES_A_CYCLE : BYTES_A_CYCLE);
+         memory = bytes * p->lanes * p->fma / (by_axis ? p->t->dram_bandwidth : p->t->memory_bandwidth);
   /* most of the shorter hides behind the longer */
   return compute > memory ? compute + memory / 4 : memory + compute / 4;
 }

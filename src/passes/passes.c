@@ -71,15 +71,22 @@ static bool left_out(const expr_observer *o, const expr_pass *q) {
     if (!strncmp(s, q->name, n) && (!s[n] || s[n] == ' ')) return true;
   return false;
 }
+/* What is asked of a target; where it has no vectors, 16 lanes and 2 multiply-adds a cycle keep constants small. */
+static void set_machine(pw *p, const target *t, const target *plain) {
+  bool vectors = t && target_lanes(t, ET_F32) > 1;
+  p->t = t ? t : plain;
+  p->cache_bytes = t && t->l2 / 4 ? t->l2 / 4 : 256 * 1024;
+  p->lanes = vectors ? target_lanes(t, ET_F32) : 16;
+  p->fma = vectors ? t->fma_per_cycle : 2;
+  p->registers = t ? t->vector_registers : 0;
+}
 bool expr_optimise(emodule *m, int level, const expr_observer *o) {
   pw p = {.m = m, .c = m->c, .a = arena_new(m->c), .keep = arena_new(m->c), .const_epoch = 1};
+  target plain = target_defaults();
   bool any = false;
   m->stated.n = 0;
   p.fuel = o ? o->fuel : 0;
-  p.cache_bytes = o && o->cache_bytes ? o->cache_bytes : 256 * 1024;
-  p.lanes = o && o->lanes > 1 ? o->lanes : 16;
-  p.registers = o ? o->registers : 0;
-  p.fma = o && o->lanes > 1 && o->fma ? o->fma : 2;
+  set_machine(&p, o ? o->t : NULL, &plain);
   p.convert = o && o->convert;
   p.narrow = o && o->narrow;
   p.strict = o && o->strict;

@@ -4,6 +4,7 @@
 #ifndef EK_PASSES_H
 #define EK_PASSES_H
 #include "expr/expr.h"
+#include "target/target.h"
 
 /* ---- the pipeline ---------------------------------------------------------------------------- */
 typedef struct pw pw; /* a run of the pipeline: private */
@@ -25,18 +26,14 @@ typedef struct expr_observer {
   bool strict; /* loose passes are left out */
   /* passes that are left out, by name, with spaces between; NULL: none. Not dce and kernels: every module needs them */
   const char *skip;
-  bool convert;         /* constants of narrow floats are converted now: the target has no instruction for it */
-  bool narrow;          /* factors of products with constants may be kept in bf16 */
-  uint64_t fuel;        /* stop rewriting after that many rewrites; 0: no limit */
-  uint64_t *spent;      /* if not NULL: how many rewrites were made */
-  uint64_t cache_bytes; /* what a worker may keep between the stages of a row kernel; 0: 256 KiB */
-  uint32_t registers;   /* vector registers of the target; 0: taken for few */
+  bool convert;    /* constants of narrow floats are converted now: the target has no instruction for it */
+  bool narrow;     /* factors of products with constants may be kept in bf16 */
+  uint64_t fuel;   /* stop rewriting after that many rewrites; 0: no limit */
+  uint64_t *spent; /* if not NULL: how many rewrites were made */
   /* gets the open sizes for which other forms would be chosen if they were known to be EXPR_VARIANT_ROWS or more, where
    * that is worth the model's code twice; where there are any, the passes end there. NULL: nobody asks */
   u32vec *variant_sizes;
-  /* of the target: f32 values of a register, and how many registers a core multiplies and adds in a cycle; no more
-   * than one lane: taken for 16 and 2, which keeps constants small */
-  uint32_t lanes, fma;
+  const target *t; /* the machine that code is made for. NULL: one with wide vectors, but few registers */
 } expr_observer;
 /* Level 0: dead code and order only (every stage is on its own); 1 and above: everything. Returns whether anything
  * changed. */

@@ -7,6 +7,7 @@
 #ifndef EK_REWRITE_H
 #define EK_REWRITE_H
 #include "expr/expr.h"
+#include "target/target.h"
 
 typedef struct pw pw; /* one run of the passes */
 
@@ -31,6 +32,7 @@ struct pw {
   arena *keep;          /* lives for one run: tables and maps below, but line_forms */
   uint64_t fuel;        /* rewrites allowed; 0: no limit */
   uint64_t spent;       /* rewrites done so far */
+  const target *t;      /* machine that code is made for */
   uint64_t cache_bytes; /* what a worker may keep between the stages of a row kernel */
   uint32_t lanes;       /* f32 values of a vector register of the target */
   uint32_t fma;         /* vector registers that a core of the target multiplies and adds in a cycle */

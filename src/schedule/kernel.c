@@ -358,11 +358,11 @@ work kernel_work(emodule *m, const u32vec *stages, atom step) {
   return w;
 }
 
-/* Is a fork and join of threads worth while, which takes about 1 us: so many operations on vectors, or fewer on one
- * place at a time; of products, which keep up with wide vectors, more. Where sizes are open it may be so only where
- * `where` is at least 0. */
+/* Is a fork and join of threads worth while: the target's number of operations on vectors, or fewer on one place at a
+ * time; of products, which keep up with wide vectors, more. Where sizes are open it may be so only where `where` is at
+ * least 0. */
 static bool parallel_threshold(kctx *k, const work *w, sz *where) {
-  enum { MIN_PARALLEL_OPS = 60000, ALONE = 16, LANES = 8 };
+  enum { ALONE = 16, LANES = 8 };
   bool alone = k->cls == KC_RECURRENCE || k->cls == KC_GATHER || k->cls == KC_UPDATE || k->cls == KC_RANKING ||
                k->cls == KC_PREFIX_SCAN,
        product = k->cls == KC_CONTRACTION || k->cls == KC_STENCIL;
@@ -371,10 +371,10 @@ static bool parallel_threshold(kctx *k, const work *w, sz *where) {
                          : product && lanes > LANES ? (double)LANES / lanes
                                                     : 1) +
                w->moved,
-         points = ceil(MIN_PARALLEL_OPS / all * w->points.opened);
+         points = ceil(k->p->t->fork_join_cost / all * w->points.opened);
   int64_t lo, hi;
   *where = 0;
-  if (!w->points.open) return all > MIN_PARALLEL_OPS;
+  if (!w->points.open) return all > k->p->t->fork_join_cost;
   sym_range(k->c, w->points.open, &lo, &hi);
   if (!(points <= (double)hi)) return false; /* the comparison also holds where there is no work at all */
   if (points > (double)max64(lo, 1)) *where = sym_addi(k->c, w->points.open, -(int64_t)points);

@@ -9,11 +9,7 @@
  */
 #include "schedule/kernel_in.h"
 
-enum {
-  STEP_WORK = 200000,
-  /* scalar operations of a step that are worth a barrier */ MAX_LAUNCHES = 4,
-  MAX_VARS = 256
-};
+enum { MAX_LAUNCHES = 4, MAX_VARS = 256 };
 
 /* variables that are one because the stages read each other at the same point, as sets */
 typedef struct sets {
@@ -104,7 +100,7 @@ bool kernel_recurrence_launches(splan *p, const u32vec *stages, uint32_t recurre
   if (!step) return false;
   for (uint32_t i = 0; i < stages->n; i++)
     if (xs(m, stages->v[i])->updates.n || !xs(m, stages->v[i])->value) return false;
-  if (kernel_work(m, stages, step).ops < STEP_WORK) return false;
+  if (kernel_work(m, stages, step).ops < p->t->barrier_cost) return false;
   uint32_t from = 0;
   bool any = false;
   while (from < stages->n) {

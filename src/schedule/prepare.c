@@ -90,14 +90,17 @@ void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr) {
   }
 }
 
+/* Elements of so many bytes that lie a multiple of this apart fall on one set of the nearest cache. */
+static int64_t same_set(ectx *e, uint32_t bytes) { return max64(1, target_l1_way(e->p->t) / bytes); }
+
 /* ---- panels come from far ----
  * The weights of a model do not fit into the caches; those of the next panel are fetched while the rows pass over this
  * one, a part for each block of rows, so that memory works while the multipliers do. What a run-time operand will have
  * copied into the next panel lies a line or some at each point of the sum: a block of rows fetches one line of each
- * point. Not where these lie 4096 bytes apart: they would drive one another out. The constants of a window that slides
- * are a few lines, and what is written out step by step should not be interrupted. Where a few rows are all there is
- * they wait for memory anyway, and it is faster to read one panel after the other (MiniLM of 1 to 4 words on Zen 4: 20
- * to 30 %). */
+ * point. Not where these lie in one set of the nearest cache: they would drive one another out. The constants of a
+ * window that slides are a few lines, and what is written out step by step should not be interrupted. Where a few rows
+ * are all there is they wait for memory anyway, and it is faster to read one panel after the other (MiniLM of 1 to 4
+ * words on Zen 4: 20 to 30 %). */
 static bool fetch_source(ectx *e, const nest *n, const packload *k, lv row) {
   sz idx[MAX_RANK];
   if (k->constant || !n->panel || !emit_plain(e, k->load, idx)) return false;
@@ -106,7 +109,7 @@ static bool fetch_source(ectx *e, const nest *n, const packload *k, lv row) {
   int64_t wide = (int64_t)n->nv * n->lanes, line = (int64_t)e->p->t->line / et_bytes(xt(e->m, t)->type),
           lines = line ? (wide + line - 1) / line : 0;
   for (uint32_t i = 0; i < n->reds[k->stage].n; i++)
-    if (address_coef(e, at, n->reds[k->stage].v[i]) % (4096 / et_bytes(xt(e->m, t)->type)) == 0) return false;
+    if (address_coef(e, at, n->reds[k->stage].v[i]) % same_set(e, et_bytes(xt(e->m, t)->type)) == 0) return false;
   if (!lines || address_coef(e, at, n->lane.var) != 1 || emit_extent(e->c, n->row.extent, 0) < 2 * lines * n->mr)
     return false;
   lv block = lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), row, lb_int(&e->b, n->mr), 0);
@@ -173,7 +176,7 @@ static bool comes_from_far(ectx *e, const access *x) {
 /* What a tile stores, what its epilogue reads, and the next tile's rows, are some lines in each of several rows: the
  * cache foresees none of them. So each strip of the sum fetches some: a line of each of the next rows, which
  * lie along the sum; of the others all lines of some rows, the first ones first. What fits the second cache, or
- * is handed over in scratch, is there; rows 4096 bytes apart would drive one another out. */
+ * is handed over in scratch, is there; rows in one set of the nearest cache would drive one another out. */
 void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv) {
   enum { LONG = 20, MOST = 2 }; /* multiply-adds of a step beside which fetching takes no time, so many lines */
   const u32vec *vars = &n->reds[stage];
@@ -189,7 +192,7 @@ void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv
     int64_t step = address_coef(e, x->address, n->row.var), line = (int64_t)e->p->t->line / x->bytes, steps = 1,
             groups = 1, ext, lines = line ? ((int64_t)nv * e->lanes + line - 1) / line : 0;
     if (x->constant || x->guarded || !line || !comes_from_far(e, x) || step < line || step > INT32_MAX ||
-        step % (4096 / x->bytes) == 0)
+        step % same_set(e, x->bytes) == 0)
       continue;
     if (x->leader ? x->stage != stage || vars->n > 1 : !last) continue;
     if (address_coef(e, x->address, x->leader ? along : n->lane.var) != 1) continue;

@@ -6,12 +6,12 @@
  * vectors are reused from registers. Size: registers mr*nv + nv + 1 <= R (accumulators, one vector of each lane
  * operand, one broadcast), the shape with the best ratio of multiply-adds to loads over the actual extents, edges
  * included (the rule and the shapes were measured: at 98% of peak from 8 accumulators up, spill-free up to R). Rows
- * whose stride is a multiple of 4096 bytes fall on the same cache sets: then at most l1_ways rows, half of these where
- * they come from far. What large products in blocks (blocking.c) take is chosen beside it: there rows come from near.
- * Rows may also be the points of two variables, one after the other: all values of one that has few for each of another
- * (beside), or, where their number is open, any points (collapsible). Few columns would leave most lanes empty: then a
- * variable of the sum runs along the lanes, rows share the vectors of the other operand, and each row is added up
- * across the lanes once, at the end.
+ * whose stride is a multiple of a way's bytes fall on one set of the cache: then at most l1_ways rows, half of these
+ * where they come from far. What large products in blocks (blocking.c) take is chosen beside it: there rows come from
+ * near. Rows may also be the points of two variables, one after the other: all values of one that has few for each of
+ * another (beside), or, where their number is open, any points (collapsible). Few columns would leave most lanes empty:
+ * then a variable of the sum runs along the lanes, rows share the vectors of the other operand, and each row is added
+ * up across the lanes once, at the end.
  */
 #include "expr/expr.h"
 #include "schedule/tile.h"
@@ -156,38 +156,17 @@ bool group_linear(ectx *e, const u32vec *stages, const map *stored, atom var) {
   return each_access(e, stages, stored, is_linear, &var);
 }
 
-/* multiply-adds that take as long as a vector stored lane by lane */
-enum { STRIDED_STORE = 96 };
-/* cost in multiply-adds of a vector of a panel that does not stay in the nearest cache, from one tile of rows to the
- * next (on Zen 5: ResNet-18 6 % faster) */
-static const double PANEL_VECTOR = 0.5;
-/* cost in multiply-adds of a vector of a panel that the first tile of rows waits for */
-static const double PANEL_WAIT = 6;
 /* multiply-adds: what a tile takes whose rows are points of two variables, besides its sum: where they lie, what is
  * stored there, in which loop (Zen 5: silero) */
 static const double COLLAPSED_TILE_COST = 1200;
-/* cost in multiply-adds of an element of a row that comes for each panel anew, from the last cache or from memory */
-static const double L3_ROW_COST[2] = {0.3, 0.5};
 enum {
   HORIZONTAL_ROWS = 8,
   HORIZONTAL_STEPS = 4,
   /* rows of a tile whose lanes run along the sum, and vectors a row from which adding up across the lanes pays */
   MAX_HORIZONTAL = 8
 };
-/* bytes; a row of 2048 floats and its next one, summed on Zen 4: 16 vectors of each take two thirds of the time that
- * 8 take */
-enum { LONG_ROW_STEP = 8192 };
 enum { GATHER = 8 };          /* score that is lost where each lane reads at a place that data give */
 enum { SMALL_TILE_ROWS = 4 }; /* rows of a tile up to which twice as many are better */
-enum { LATENCY = 8 };         /* multiply-adds under way that keep the multipliers busy: two a cycle, for four cycles */
-/* Multiply-adds a cycle relative to the most: two a cycle (fma; shapes are chosen for two everywhere), LATENCY under
- * way at once; each step loads the rows' and the panel's elements, fetches ahead, and counts (1.4 loads a cycle and
- * half a cycle, measured on Zen 4 and 5 with tiles of 7 to 14 ymm: of twelve, 4 rows of 3 vectors take 4 % less than 6
- * of 2). */
-static double tile_speed(double mr, double nv, double fma) {
-  double cycles = mr * nv / fma, loads = (mr + nv + 1) / 1.4, least = loads > LATENCY / 2 ? loads : LATENCY / 2;
-  return cycles / ((cycles > least ? cycles : least) + 0.5);
-}
 /* The leaves for rows of an open number: full tiles, then halves of them, then each height from TILE_EACH down: of
  * few rows the first micro-kernel waits for the panel, and each further one comes on top of that. */
 uint32_t tile_fewer(uint32_t mr) { return mr <= TILE_EACH ? mr - 1 : max64((mr + 1) / 2, TILE_EACH); }
@@ -199,6 +178,7 @@ static int64_t open_tiles(int64_t left, uint32_t m, uint32_t most) {
   return rest == 0 || rest == m - 1 || left < m ? left / m : left / m - 1;
 }
 typedef struct shapes {
+  const target *t;    /* the machine */
   uint32_t registers; /* vector registers */
   uint32_t max_mr;    /* most rows of a tile */
   uint32_t max_nv;    /* most vectors of a tile */
@@ -206,7 +186,7 @@ typedef struct shapes {
   uint32_t by;        /* nv is a multiple of it, where there are so many */
   int64_t near;       /* most vectors of a panel that stays in the nearest cache */
   int64_t fit[2];     /* rows below which a panel stays in the second cache, and in half of the last one */
-  double again;       /* PANEL_VECTOR here */
+  double again;       /* cost of a vector of a panel that does not stay in the nearest cache, in multiply-adds */
   double fma;         /* vector multiply-adds a cycle */
   double overhead;    /* what a tile takes besides, in vectors of multiply-adds of a step */
 } shapes;
@@ -214,12 +194,20 @@ typedef struct shapes {
 typedef struct span {
   int64_t lo, hi; /* least and greatest value */
 } span;
+/* Multiply-adds a cycle relative to the most: so many start in a cycle, and each takes a few; each step loads the rows'
+ * and the panel's elements. (Measured on Zen 4 and 5 with tiles of 7 to 14 ymm: of twelve, 4 rows of 3 vectors take 4 %
+ * less than 6 of 2.) */
+static double tile_speed(const shapes *k, double mr, double nv) {
+  double cycles = mr * nv / k->fma, loads = (mr + nv + 1) / k->t->loads_per_cycle,
+         least = loads > k->t->fma_latency ? loads : k->t->fma_latency;
+  return cycles / ((cycles > least ? cycles : least) + k->t->step_overhead);
+}
 static double tile_cost(const shapes *k, int64_t rows, int64_t vecs, bool open_rows, bool open_lanes, uint32_t mr,
                         uint32_t nv) {
   double fold = k->row_fold,
          cost = fold *
-                (rows * k->row_fold >= k->fit[1]   ? L3_ROW_COST[1]
-                 : rows * k->row_fold >= k->fit[0] ? L3_ROW_COST[0]
+                (rows * k->row_fold >= k->fit[1]   ? k->t->memory_value_cost
+                 : rows * k->row_fold >= k->fit[0] ? k->t->l3_value_cost
                                                    : 0) *
                 (double)rows * (double)((vecs + nv - 1) / nv),
          far = nv > k->near ? k->again : 0;
@@ -228,9 +216,9 @@ static double tile_cost(const shapes *k, int64_t rows, int64_t vecs, bool open_r
     int64_t left = vecs, tr = open_rows ? open_tiles(rows, m, mr) : rows / m;
     rows -= tr * m;
     for (uint32_t v = nv; v && left; left %= v, v = open_lanes ? v > 1 : (uint32_t)left) {
-      double each = fold * (double)m / tile_speed(fold * (double)m, (double)v, k->fma);
+      double each = fold * (double)m / tile_speed(k, fold * (double)m, (double)v);
       cost += (double)(tr * (left / v)) * ((each + far) * (double)v + k->overhead);
-      if (open_rows && first && tr && each < PANEL_WAIT) cost += (double)(left / v * v) * (PANEL_WAIT - each);
+      if (open_rows && first && tr && each < k->t->load_wait) cost += (double)(left / v * v) * (k->t->load_wait - each);
     }
     first &= !tr;
   }
@@ -585,7 +573,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       int64_t q = address_coef(e, a->address, v);
       if (!a->leader && rows && cols && steps >= 64 && q != INT64_MIN)
         /* read or stored once after many steps: how it is strided counts little */
-        score += q == 1 || (q == 0 && a->load) ? 0.25 + STRIDED_STORE / (double)steps : 0;
+        score += q == 1 || (q == 0 && a->load) ? 0.25 + t->strided_store_cost / (double)steps : 0;
       else if (q == 1)
         score += a->store ? 2.5 : 2;
       else if (q == 0)
@@ -703,14 +691,15 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   }
   bool fixed = L > 1 && leaders == 1 && is_fixed(e, acc, domain, &ch, stages->v[0], root);
   /* vectors enough to hide how long each step waits for the one before; more where each step is in other pages,
-   * which the cache does not foresee */
+   * which the cache does not foresee (a row of 2048 floats and its next one, summed on Zen 4: 16 vectors of each take
+   * two thirds of the time that 8 take) */
   if (!ch.row) {
     uint32_t m = arg ? 4 : 8;
     for (uint32_t i = 0; i < acc->n && !arg; i++)
       for (uint32_t r = 0;
            r < red->n && acc->v[i].leader && !acc->v[i].constant && address_coef(e, acc->v[i].address, ch.lane) == 1;
            r++)
-        if (address_coef(e, acc->v[i].address, red->v[r]) >= LONG_ROW_STEP / acc->v[i].bytes) m = R / 2;
+        if (address_coef(e, acc->v[i].address, red->v[r]) >= (int64_t)t->prefetch_stride / acc->v[i].bytes) m = R / 2;
     if (fixed) m = 2 * FIXED_POINT_VECTORS;
     ch.nv = vecs < m ? (uint32_t)vecs : m;
     if (lext > 0 && !fixed)
@@ -730,18 +719,19 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     if (acc->v[i].leader && !acc->v[i].store)
       *(address_coef(e, acc->v[i].address, ch.lane) ? &panel : &row) += acc->v[i].bytes,
           floats &= acc->v[i].bytes == sizeof(float);
-  shapes k = {.registers = R - 2 * fixed,
+  shapes k = {.t = t,
+              .registers = R - 2 * fixed,
               .by = fixed && !stencil ? FIXED_POINT_VECTORS : 1,
               .row_fold = 1,
               .max_mr = 14,
               .max_nv = stencil ? 1 : 6,
-              .again = PANEL_VECTOR * t->vector_bits / 512,
+              .again = t->l2_load_cost * t->vector_bits / 512,
               .fma = 2,
               .fit = {INT64_MAX, INT64_MAX}};
   k.near = t->l1 ? (int64_t)t->l1 / max64(1, steps * L * panel) : 6;
   if (t->l2) k.fit[0] = (int64_t)t->l2 / max64(1, steps * row);
   if (t->l3) k.fit[1] = (int64_t)t->l3 / 2 / max64(1, steps * row);
-  if (rstride % 4096 == 0 && t->l1_ways) k.max_mr = t->l1_ways / (rext >= k.fit[0] ? 2 : 1);
+  if (rstride % target_l1_way(t) == 0 && t->l1_ways) k.max_mr = t->l1_ways / (rext >= k.fit[0] ? 2 : 1);
   if (stencil)
     k.max_mr = (uint32_t)min64(k.max_mr, shared ? 8 : max64(R / 4, (R - 2) / (1 + window_vectors(e, acc, &ch, red))));
   span rs = {rext, rext}, vs = {vecs, vecs};

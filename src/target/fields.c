@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum { F_SECTION, F_TEXT, F_FLAG, F_COUNT, F_POWER, F_BYTES } field_kind;
+typedef enum { F_SECTION, F_TEXT, F_FLAG, F_COUNT, F_POWER, F_BYTES, F_REAL } field_kind;
 typedef struct field {
   field_kind kind;   /* type of the field, or a title between fields */
   const char *name;  /* key in a target file; a section's title */
   size_t at;         /* offset in target */
-  uint64_t least;    /* least value of an integer */
-  uint64_t most;     /* greatest value of an integer */
+  double least;      /* least value of a number */
+  double most;       /* greatest value of a number */
   const char *words; /* what a text may be, with | between; empty: anything */
-  const char *unit;  /* unit of an integer */
+  const char *unit;  /* unit of a number */
   const char *about; /* meaning, one line */
 } field;
 #define SECTION(title) {.kind = F_SECTION, .name = title},
@@ -21,6 +21,8 @@ typedef struct field {
 #define FLAG(name, value, about) {F_FLAG, #name, offsetof(target, name), 0, 1, "yes|no", "", about},
 #define COUNT(name, value, least, most, unit, about)                                                                   \
   {F_COUNT, #name, offsetof(target, name), least, most, "", unit, about},
+#define REAL(name, value, least, most, unit, about)                                                                    \
+  {F_REAL, #name, offsetof(target, name), least, most, "", unit, about},
 #define POWER(name, value, most, unit, about) {F_POWER, #name, offsetof(target, name), 0, most, "", unit, about},
 #define BYTES(name, value, most, about) {F_BYTES, #name, offsetof(target, name), 0, most, "", "bytes", about},
 static const field fields[] = {
@@ -33,6 +35,7 @@ enum { FIELDS = sizeof fields / sizeof *fields };
 #undef COUNT
 #undef POWER
 #undef BYTES
+#undef REAL
 
 #define SECTION(title)
 #define TEXT(name, value, words, about) .name = (value),
@@ -40,6 +43,7 @@ enum { FIELDS = sizeof fields / sizeof *fields };
 #define COUNT(name, value, least, most, unit, about) .name = (value),
 #define POWER(name, value, most, unit, about) .name = (value),
 #define BYTES(name, value, most, about) .name = (value),
+#define REAL(name, value, least, most, unit, about) .name = (value),
 target target_defaults(void) {
   return (target){
 #include "target/fields.def"
@@ -63,9 +67,11 @@ static bool integer(const char *v, uint64_t *n) {
   return *v >= '0' && *v <= '9' && !*end && !errno;
 }
 /* Sets a field to what the text v says; false: v is no value for it. v must live as long as the target. */
-static bool set(target *t, const field *f, const char *v) {
+static bool set(ctx *c, target *t, const field *f, const char *v) {
   void *at = (char *)t + f->at;
   uint64_t n = 0;
+  double x;
+  char *end;
   switch (f->kind) {
   case F_TEXT:
     *(const char **)at = v;
@@ -73,8 +79,13 @@ static bool set(target *t, const field *f, const char *v) {
   case F_FLAG:
     *(bool *)at = !strcmp(v, "yes");
     return one_of(f->words, v);
+  case F_REAL:
+    x = num_parse(c, v, &end);
+    *(double *)at = x;
+    return end != v && !*end && x >= f->least && x <= f->most;
   default:
-    if (!integer(v, &n) || n < f->least || n > f->most || (f->kind == F_POWER && n & (n - 1))) return false;
+    if (!integer(v, &n) || (double)n < f->least || (double)n > f->most || (f->kind == F_POWER && n & (n - 1)))
+      return false;
     if (f->kind == F_BYTES)
       *(uint64_t *)at = n;
     else
@@ -92,9 +103,12 @@ static void put_values(sbuf *b, const field *f) {
         sb_putc(b, *w);
     if (!*f->words) sb_put(b, "text");
   } else if (f->kind == F_POWER) {
-    sb_fmt(b, "0 or a power of two up to %llu", (unsigned long long)f->most);
+    sb_fmt(b, "0 or a power of two up to ");
+    sb_double(b, f->most);
   } else {
-    sb_fmt(b, "%llu to %llu", (unsigned long long)f->least, (unsigned long long)f->most);
+    sb_double(b, f->least);
+    sb_put(b, " to ");
+    sb_double(b, f->most);
   }
 }
 static const field *find(const char *name) {
@@ -129,7 +143,7 @@ static const char *read_line(reader *r, char *s) {
   if (!f) return arena_fmt(a, "unknown key `%s`%s", key, meant(r->c, key));
   if (r->seen[f - fields]) return arena_fmt(a, "`%s` is set twice", key);
   r->seen[f - fields] = true;
-  if (set(r->t, f, v)) return NULL;
+  if (set(r->c, r->t, f, v)) return NULL;
   sbuf b = sbuf_new(a);
   put_values(&b, f);
   return arena_fmt(a, "`%s` is no value for %s; expected %s", v, key, b.s);
@@ -164,6 +178,9 @@ static void put_value(const target *t, const field *f, sbuf *b) {
     return;
   case F_FLAG:
     sb_put(b, *(const bool *)at ? "yes" : "no");
+    return;
+  case F_REAL:
+    sb_double(b, *(const double *)at);
     return;
   default:
     sb_fmt(b, "%llu", f->kind == F_BYTES ? (unsigned long long)*(const uint64_t *)at : *(const uint32_t *)at);

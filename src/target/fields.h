@@ -2,7 +2,6 @@
 #ifndef EK_TARGET_FIELDS_H
 #define EK_TARGET_FIELDS_H
 #include "target/target.h"
-target target_defaults(void); /* a target whose fields have their defaults */
 /* Reads a target file into *t, over what its fields have; name and file are for diagnostics. false: E_TARGET is
  * reported, for each bad line. Texts are allocated in the context's arena. */
 bool target_read(ctx *c, const char *name, const char *file, bytes text, target *t);

@@ -125,6 +125,10 @@ const target *target_get(ctx *c, const char *name) {
              s.s ? s.s : "");
   return NULL;
 }
+int64_t target_l1_way(const target *t) {
+  enum { PAGE = 4096 }; /* of a cache whose ways are not known: most are indexed by the place in a page */
+  return t->l1_ways && t->l1 >= t->l1_ways ? (int64_t)(t->l1 / t->l1_ways) : PAGE;
+}
 uint32_t target_lanes(const target *t, etype e) {
   uint32_t bits = et_bytes(e) * 8;
   return !bits || t->vector_bits < bits ? 1 : t->vector_bits / bits;

@@ -13,6 +13,7 @@
 #define COUNT(name, value, least, most, unit, about) uint32_t name;
 #define POWER(name, value, most, unit, about) uint32_t name;
 #define BYTES(name, value, most, about) uint64_t name;
+#define REAL(name, value, least, most, unit, about) double name;
 typedef struct target {
   const char *name; /* name of the target */
   bool host;        /* detected for this machine */
@@ -25,8 +26,12 @@ typedef struct target {
 #undef COUNT
 #undef POWER
 #undef BYTES
+#undef REAL
+target target_defaults(void);                       /* a target whose fields have their defaults; without a name */
 const target *target_get(ctx *c, const char *name); /* NULL and a diagnostic listing the known ones; "host" detects */
 uint32_t target_lanes(const target *t, etype e);    /* lanes of one register; 1 when there are no vectors */
+/* bytes of a way of the first-level data cache: addresses that far apart fall on the same set */
+int64_t target_l1_way(const target *t);
 uint32_t target_names(ctx *c, const char ***names);
 void target_print(const target *t, sbuf *b); /* all fields, as a target file that reads back equal */
 void target_fields(sbuf *b);                 /* a page about all fields, in Markdown: docs/targets.md */

@@ -1356,7 +1356,7 @@ static void columns(void **state) {
                        "c] else 0.0) * w[m, c, i, k]\noutput y \"y\"\n";
     const target *t = target_get(c, "x86-64-v4");
     emodule *m = expr_parse(c, pc_constants(ctx_arena(c), text), "columns");
-    expr_optimise(m, 3, &(expr_observer){.lanes = 16, .fma = t->fma_per_cycle, .registers = t->vector_registers});
+    expr_optimise(m, 3, &(expr_observer){.t = t});
     splan *s = schedule_module(m, t, (schedule_opts){.level = 3});
     for (uint32_t i = 1; i < m->tensors.n; i++) {
       const layout *l = &s->layouts[i];

@@ -50,6 +50,9 @@ static void test_files(void **s) {
       {"triple = x86_64-linux-gnu\nl1 = -4\n", "no value for l1", 2},
       {"triple = x86_64-linux-gnu\nl1 = 4 K\n", "no value for l1", 2},
       {"triple = x86_64-linux-gnu\nl1 =\n", "no value for l1", 2},
+      {"triple = x86_64-linux-gnu\nloads_per_cycle = 0\n", "expected 0.01 to 64", 2},
+      {"triple = x86_64-linux-gnu\nloads_per_cycle = nan\n", "no value for loads_per_cycle", 2},
+      {"triple = x86_64-linux-gnu\nloads_per_cycle = 2 or so\n", "no value for loads_per_cycle", 2},
       {"triple\n", "expected `key = value`", 1},
       {"cpu = z80\n", "no triple", 1},
   };
@@ -125,8 +128,27 @@ static void test_defaults(void **s) {
   ctx_free(c);
   remove(path);
 }
+/* Numbers keep their digits, and a cache's way is its bytes by its ways. */
+static void test_numbers(void **s) {
+  (void)s;
+  static const char text[] = "triple = a\nloads_per_cycle = 1.7\nfma_latency = 5\nl1 = 65536\nl1_ways = 4\n";
+  const char *path = EK_BINARY_DIR "/numbers.target";
+  ctx *c = ctx_new();
+  assert_true(file_write(c, path, text, strlen(text)));
+  const target *t = target_get(c, path);
+  assert_true(t && t->loads_per_cycle == 1.7 && t->fma_latency == 5 && target_l1_way(t) == 16384);
+  target none = *t;
+  none.l1_ways = 0;
+  assert_int_equal(target_l1_way(&none), 4096);
+  sbuf b = sbuf_new(ctx_arena(c));
+  target_print(t, &b);
+  assert_non_null(strstr(b.s, "\nloads_per_cycle = 1.7\n"));
+  ctx_free(c);
+  remove(path);
+}
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_builtin), cmocka_unit_test(test_files),
-                                     cmocka_unit_test(test_printed), cmocka_unit_test(test_defaults)};
+                                     cmocka_unit_test(test_printed), cmocka_unit_test(test_defaults),
+                                     cmocka_unit_test(test_numbers)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
