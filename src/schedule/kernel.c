@@ -288,6 +288,43 @@ static void order_group(kctx *k, grp *g) {
         in_order_of_need(k, &g->stages, i, &out);
   g->stages = out;
 }
+/* Do the two have as many points of the variables that all stages share? */
+static bool same_points(kctx *k, uint32_t si, uint32_t leader) {
+  const stage *s = xs(k->m, si), *q = xs(k->m, leader);
+  for (uint32_t i = 0; i < s->naxes; i++)
+    for (uint32_t j = 0; j < s->axes[i].n; j++) {
+      const atom v = kernel_canon(k, s->axes[i].d[j].var);
+      for (uint32_t x = 0; x < q->naxes && vec_has(&k->outer, v); x++)
+        for (uint32_t y = 0; y < q->axes[x].n; y++)
+          if (kernel_canon(k, q->axes[x].d[y].var) == v &&
+              !sym_eq(k->c, s->axes[i].d[j].extent, q->axes[x].d[y].extent))
+            return false;
+    }
+  return true;
+}
+static bool reads_group(kctx *k, uint32_t si, const grp *g) {
+  u32vec loads = schedule_loads(k->p, si);
+  for (uint32_t i = 0; i < loads.n; i++)
+    for (uint32_t j = 0; j < g->stages.n; j++)
+      if (xs(k->m, g->stages.v[j])->tensor == exn(k->m, loads.v[i])->tensor) return true;
+  return false;
+}
+/* The latest group whose nest may compute the stage with its own values: the last one, or one before groups that the
+ * stage does not read. Not one before a sum, during which the value would have to be kept; a step of a recurrence keeps
+ * its order. out->n: none. */
+static uint32_t group_to_join(kctx *k, uint32_t si, const u32vec *domain, const grps *out) {
+  for (uint32_t i = out->n; i-- > 0;) {
+    const grp *g = &out->v[i];
+    const uint32_t leader = g->stages.v[0];
+    const bool last = i + 1 == out->n;
+    if (!last && (g->red.n || value_reduces(&k->e, xs(k->m, si)->value))) break;
+    if (!xs(k->m, leader)->updates.n && same_set(&g->domain, domain) && same_points(k, si, leader) &&
+        reads_at_point(k, si, &g->stages))
+      return i;
+    if (g->red.n || xs(k->m, si)->recurrence || xs(k->m, leader)->updates.n || reads_group(k, si, g)) break;
+  }
+  return out->n;
+}
 void kernel_groups(kctx *k, const u32vec *stages, grps *out) {
   for (uint32_t i = 0; i < stages->n; i++) {
     uint32_t si = stages->v[i];
@@ -298,13 +335,13 @@ void kernel_groups(kctx *k, const u32vec *stages, grps *out) {
     /* two products into one accumulator: both are leaders */
     bool tile = k->cls == KC_CONTRACTION || k->cls == KC_STENCIL || k->cls == KC_MATVEC;
     const ex_node *root = s->value ? exn(k->m, s->value) : NULL;
-    if (out->n && k->p->level > 0 && !s->updates.n &&
-        (!value_reduces(&k->e, s->value) || (tile && root->kind == EX_REDUCE && !schedule_is_arg((rop)root->op)))) {
-      grp *g = &out->v[out->n - 1];
-      if (!xs(k->m, g->stages.v[0])->updates.n && same_set(&g->domain, &dom) && reads_at_point(k, si, &g->stages)) {
-        vec_push(k->a, g->stages, si);
-        continue;
-      }
+    const bool may_join =
+        k->p->level > 0 && !s->updates.n &&
+        (!value_reduces(&k->e, s->value) || (tile && root->kind == EX_REDUCE && !schedule_is_arg((rop)root->op)));
+    uint32_t joined = may_join ? group_to_join(k, si, &dom, out) : out->n;
+    if (joined < out->n) {
+      vec_push(k->a, out->v[joined].stages, si);
+      continue;
     }
     grp g = {0};
     vec_push(k->a, g.stages, si);

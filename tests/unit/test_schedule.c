@@ -1370,6 +1370,36 @@ static void columns(void **state) {
   assert_true(place != 1);
 }
 
+/* Outputs of which the last tiles have fewer make pieces of two kinds, one after the other in turns: a loop for each
+ * kind, whose outputs share their sums, not one for each row of outputs. */
+static void kinds_of_tiles(void **state) {
+  (void)state;
+  ctx *c = ctx_new();
+  volatile uint32_t loops = 0, kernels = 0;
+  CTX_TRY(c) {
+    const char *text = "size N\ntensor x: f32[N, 903, 163, 64] input \"x\"\ntensor w: f32[64, 64, 3, 3] const @\n"
+                       "stage v: f32[n1<N, y1<903, x1<163, c1<64] = max(x[n1, y1, x1, c1], 0.0)\n"
+                       "stage r: f32[n<N, y<901, column<161, m<64] = sum[c<64, i<3, k<3] v[n, y + i, column + k, c] * "
+                       "w[m, c, i, k]\n"
+                       "stage o: f32[n2<N, y2<901, z2<161, m2<64] out = max(r[n2, y2, z2, m2], 0.0)\noutput o \"o\"\n";
+    const target *t = target_get(c, "x86-64-v4");
+    emodule *m = expr_parse(c, pc_constants(ctx_arena(c), text), "kinds");
+    expr_optimise(m, 3, &(expr_observer){.t = t});
+    splan *s = schedule_module(m, t, (schedule_opts){.level = 3});
+    sbuf b = sbuf_new(ctx_arena(c));
+    loop_print(s->l, &b, NULL);
+    for (uint32_t i = 0; i < s->launches.n; i++) {
+      const uint32_t k = s->launches.v[i].kernel;
+      kernels += k != UINT32_MAX && m->kernels.v[k].cls == KC_BLOCKS;
+    }
+    for (const char *at = b.s; (at = strstr(at, "\"column\" {")); at++) loops++;
+  }
+  CTX_CATCH {}
+  ctx_free(c);
+  assert_int_equal(kernels, 1);
+  assert_int_equal(loops, 2);
+}
+
 /* ---- a test for each machine and example ----------------------------------------------------- */
 typedef struct on_machine {
   const char *name, *target;
@@ -1399,7 +1429,7 @@ static void check(void **state) {
 #define COUNT(x) (sizeof(x) / sizeof *(x))
 int main(void) {
   static job jobs[COUNT(machines) * COUNT(examples)];
-  static struct CMUnitTest tests[COUNT(jobs) + 2];
+  static struct CMUnitTest tests[COUNT(jobs) + 3];
   size_t n = 0;
   ctx *c = ctx_new();
   for (size_t k = 0; k < COUNT(machines); k++)
@@ -1411,6 +1441,7 @@ int main(void) {
     }
   tests[n++] = (struct CMUnitTest)cmocka_unit_test(nothing);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test(columns);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test(kinds_of_tiles);
   int r = _cmocka_run_group_tests("schedule", tests, n, NULL, NULL);
   ctx_free(c);
   return r;
