@@ -365,6 +365,7 @@ e 2 'no operator' 'ops Nonsense'
 e 2 'did you mean Softmax' 'ops Softmx'
 e 0 '^host  *[0-9]* registers of' targets; has out '^c  *no vectors  *caches 32K, 256K, 4M'
 e 0 '^vector_registers = 32$' 'targets x86-64-v4'
+e 0 '^cpu = znver4$' 'targets zen4'; has out '^fma_per_cycle = 1$'; has out '^vector_bits = 512$'
 e 0 '^.*`vector_registers`' 'targets --table'
 e 1 'unknown target `pdp11`; known are host' 'targets pdp11'
 printf 'triple = x\nl1 = big\n' >"$work/bad.target"

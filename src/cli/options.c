@@ -230,7 +230,8 @@ static void print_version(cli *k) {
   const target *t = target_get(k->c, "host");
   printf("commit: %s\nLLVM: %s\n", EK_COMMIT,
          *ek_llvm_path() ? ek_llvm_path() : "none on this machine (Debian package libllvm19)");
-  printf("processor: %s\ntarget: %s\nthreads: %d\n", cpu_identity(k->a), t ? t->name : "none", ek_threads());
+  printf("processor: %s\ntarget: %s%s%s\nthreads: %d\n", cpu_identity(k->a), t ? t->name : "none",
+         t && t->like ? ", as " : "", t && t->like ? t->like : "", ek_threads());
 }
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */

@@ -29,8 +29,8 @@ int cmd_targets(cli *k) {
     if (!t) ctx_unwind(k->c);
     const char *vectors =
         t->vector_bits ? arena_fmt(k->a, "%u registers of %u bits", t->vector_registers, t->vector_bits) : "no vectors";
-    printf("%-12s %-24s caches %s, %s, %s%s\n", names[i], vectors, bytes_text(k, t->l1), bytes_text(k, t->l2),
-           bytes_text(k, t->l3), t->here ? "" : " (does not run here)");
+    printf("%-12s %-24s caches %s, %s, %s%s%s%s\n", names[i], vectors, bytes_text(k, t->l1), bytes_text(k, t->l2),
+           bytes_text(k, t->l3), t->like ? "; as " : "", t->like ? t->like : "", t->here ? "" : " (does not run here)");
   }
   say(k, "%u targets; `einkorn targets NAME` prints one\n", n);
   return EXIT_DONE;

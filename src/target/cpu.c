@@ -3,6 +3,7 @@
  * code may differ. */
 #include "runtime/cpu.h"
 #include "target/target.h"
+#include <stdlib.h>
 #include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -26,6 +27,50 @@ const char *cpu_identity(arena *a) {
 #else
   return arena_fmt(a, "not known: %s", cpu_flags(a));
 #endif
+}
+/* This processor's vendor, family and model, as its maker numbers them; false: not known. */
+static bool this_cpu(char vendor[13], uint32_t *family, uint32_t *model) {
+#if defined(__x86_64__)
+  uint32_t v[3], id, unused;
+  if (!__get_cpuid(0, &unused, &v[0], &v[2], &v[1]) || !__get_cpuid(1, &id, &unused, &unused, &unused)) return false;
+  memcpy(vendor, v, 12);
+  vendor[12] = 0;
+  *family = id >> 8 & 15, *model = id >> 4 & 15;
+  if (*family == 15 || *family == 6) *model |= id >> 12 & 0xf0;
+  if (*family == 15) *family += id >> 20 & 0xff;
+  return true;
+#else
+  return (void)vendor, (void)family, (void)model, false;
+#endif
+}
+/* The number at *s, decimal or 0x.., and what follows it; false: there is none. */
+static bool number(const char **s, uint32_t *n) {
+  enum { MOST = 1 << 16 };
+  char *end;
+  if (**s < '0' || **s > '9') return false;
+  unsigned long v = strtoul(*s, &end, 0);
+  *s = end, *n = (uint32_t)v;
+  return v < MOST;
+}
+bool cpu_is(const char *processors, bool *good) {
+  char vendor[13] = "";
+  uint32_t family = 0, model = 0, of, from, to;
+  bool known = this_cpu(vendor, &family, &model), found = false, any = false;
+  size_t n = strcspn(processors, " ");
+  const char *s = processors + n + strspn(processors + n, " ");
+  *good = true;
+  if (!n) return false;
+  if (!number(&s, &of) || (*s && *s != ' ')) return *good = false;
+  known = known && of == family && strlen(vendor) == n && !memcmp(vendor, processors, n);
+  while (*(s += strspn(s, " "))) {
+    any = true;
+    if (!number(&s, &from)) return *good = false;
+    to = from;
+    if (*s == '-' && (s++, !number(&s, &to))) return *good = false;
+    if ((*s && *s != ' ') || to < from) return *good = false;
+    found |= from <= model && model <= to;
+  }
+  return known && (found || !any);
 }
 uint32_t cpu_datapath(void) {
 #if defined(__x86_64__)

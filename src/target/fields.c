@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum { F_SECTION, F_TEXT, F_FLAG, F_COUNT, F_POWER, F_BYTES, F_REAL } field_kind;
+typedef enum { F_SECTION, F_TEXT, F_CPUS, F_FLAG, F_COUNT, F_POWER, F_BYTES, F_REAL } field_kind;
 typedef struct field {
   field_kind kind;   /* type of the field, or a title between fields */
   const char *name;  /* key in a target file; a section's title */
@@ -17,7 +17,8 @@ typedef struct field {
   const char *about; /* meaning, one line */
 } field;
 #define SECTION(title) {.kind = F_SECTION, .name = title},
-#define TEXT(name, value, words, about) {F_TEXT, #name, offsetof(target, name), 0, 0, words, "", about},
+#define TEXT(name, key, value, words, about) {F_TEXT, key, offsetof(target, name), 0, 0, words, "", about},
+#define CPUS(name, key, about) {F_CPUS, key, offsetof(target, name), 0, 0, "", "", about},
 #define FLAG(name, value, about) {F_FLAG, #name, offsetof(target, name), 0, 1, "yes|no", "", about},
 #define COUNT(name, value, least, most, unit, about)                                                                   \
   {F_COUNT, #name, offsetof(target, name), least, most, "", unit, about},
@@ -31,6 +32,7 @@ static const field fields[] = {
 enum { FIELDS = sizeof fields / sizeof *fields };
 #undef SECTION
 #undef TEXT
+#undef CPUS
 #undef FLAG
 #undef COUNT
 #undef POWER
@@ -38,7 +40,8 @@ enum { FIELDS = sizeof fields / sizeof *fields };
 #undef REAL
 
 #define SECTION(title)
-#define TEXT(name, value, words, about) .name = (value),
+#define TEXT(name, key, value, words, about) .name = (value),
+#define CPUS(name, key, about) .name = "",
 #define FLAG(name, value, about) .name = (value),
 #define COUNT(name, value, least, most, unit, about) .name = (value),
 #define POWER(name, value, most, unit, about) .name = (value),
@@ -70,12 +73,16 @@ static bool integer(const char *v, uint64_t *n) {
 static bool set(ctx *c, target *t, const field *f, const char *v) {
   void *at = (char *)t + f->at;
   uint64_t n = 0;
+  bool good;
   double x;
   char *end;
   switch (f->kind) {
   case F_TEXT:
     *(const char **)at = v;
     return one_of(f->words, v);
+  case F_CPUS:
+    *(const char **)at = v;
+    return cpu_is(v, &good) || good;
   case F_FLAG:
     *(bool *)at = !strcmp(v, "yes");
     return one_of(f->words, v);
@@ -95,7 +102,9 @@ static bool set(ctx *c, target *t, const field *f, const char *v) {
 }
 /* Puts which values a field may have. */
 static void put_values(sbuf *b, const field *f) {
-  if (f->kind == F_TEXT || f->kind == F_FLAG) {
+  if (f->kind == F_CPUS) {
+    sb_put(b, "VENDOR FAMILY [MODEL or FROM-TO]..");
+  } else if (f->kind == F_TEXT || f->kind == F_FLAG) {
     for (const char *w = f->words; *w; w++)
       if (*w == '|')
         sb_put(b, " or ");
@@ -128,7 +137,18 @@ typedef struct reader {
   const char *name;  /* name of the target */
   target *t;         /* gets the values */
   bool seen[FIELDS]; /* the file has set this field */
+  bool begun;        /* the file has set a field, or extends another one */
 } reader;
+static bool read_text(reader *r, const char *file, bytes text);
+/* Begins with what a built-in target says; NULL, or what is wrong with it. */
+static const char *extend(reader *r, const char *name) {
+  bytes text;
+  reader base = {.c = r->c, .name = r->name, .t = r->t};
+  if (r->begun) return "`extends` must be the first line";
+  if (!target_text(name, &text)) return arena_fmt(ctx_arena(r->c), "it extends `%s`, which is not built in", name);
+  r->begun = true;
+  return read_text(&base, name, text) ? NULL : "what it extends has errors";
+}
 /* One line without comment and newline; NULL, or what is wrong with it. */
 static const char *read_line(reader *r, char *s) {
   arena *a = ctx_arena(r->c);
@@ -139,6 +159,8 @@ static const char *read_line(reader *r, char *s) {
   while (stop > key && strchr(" \t", stop[-1])) stop--;
   *stop = 0;
   for (size_t n = strlen(v); n && strchr(" \t\r", v[n - 1]);) v[--n] = 0;
+  if (!strcmp(key, "extends")) return extend(r, v);
+  r->begun = true;
   const field *f = find(key);
   if (!f) return arena_fmt(a, "unknown key `%s`%s", key, meant(r->c, key));
   if (r->seen[f - fields]) return arena_fmt(a, "`%s` is set twice", key);
@@ -148,25 +170,27 @@ static const char *read_line(reader *r, char *s) {
   put_values(&b, f);
   return arena_fmt(a, "`%s` is no value for %s; expected %s", v, key, b.s);
 }
-bool target_read(ctx *c, const char *name, const char *file, bytes text, target *t) {
-  reader r = {.c = c, .name = name, .t = t};
+static bool read_text(reader *r, const char *file, bytes text) {
   const char *all = (const char *)text.p;
   bool good = true;
   uint32_t line = 1;
   for (size_t i = 0, end; i < text.n; i = end + 1, line++) {
     for (end = i; end < text.n && all[end] != '\n';) end++;
-    char *s = arena_strndup(ctx_arena(c), all + i, end - i);
+    char *s = arena_strndup(ctx_arena(r->c), all + i, end - i);
     s[strcspn(s, "#")] = 0;
-    const char *why = read_line(&r, s);
+    const char *why = read_line(r, s);
     if (!why) continue;
-    diag_add(c, D_ERROR, E_TARGET, (srcpos){file, line, 1}, NULL, "target %s: %s", name, why);
-    good = false;
-  }
-  if (good && !*t->triple) {
-    diag_add(c, D_ERROR, E_TARGET, (srcpos){file, 1, 1}, NULL, "target %s: no triple", name);
+    diag_add(r->c, D_ERROR, E_TARGET, (srcpos){file, line, 1}, NULL, "target %s: %s", r->name, why);
     good = false;
   }
   return good;
+}
+bool target_read(ctx *c, const char *name, const char *file, bytes text, target *t) {
+  reader r = {.c = c, .name = name, .t = t};
+  if (!read_text(&r, file, text)) return false;
+  if (*t->triple) return true;
+  diag_add(c, D_ERROR, E_TARGET, (srcpos){file, 1, 1}, NULL, "target %s: no triple", name);
+  return false;
 }
 
 /* ---- writing --------------------------------------------------------------------------------------------------- */
@@ -174,6 +198,7 @@ static void put_value(const target *t, const field *f, sbuf *b) {
   const void *at = (const char *)t + f->at;
   switch (f->kind) {
   case F_TEXT:
+  case F_CPUS:
     sb_put(b, *(const char *const *)at ? *(const char *const *)at : "");
     return;
   case F_FLAG:
@@ -200,11 +225,12 @@ void target_print(const target *t, sbuf *b) {
 }
 void target_fields(sbuf *b) {
   target t = target_defaults();
-  sb_put(b,
-         "# Fields of a target\n\n"
-         "What a target file can say about a machine: lines `key = value`. [Adding a target](adding-a-target.md) tells "
-         "how to write\none. `make docs` writes this page from the compiler's own table (`einkorn targets "
-         "--table`).\n");
+  sb_put(
+      b,
+      "# Fields of a target\n\n"
+      "What a target file can say about a machine: lines `key = value`; `#` starts a comment. A first line `extends = "
+      "NAME`\nbegins with all that the built-in target NAME says. [Adding a target](adding-a-target.md) tells how to "
+      "write a file.\n`make docs` writes this page from the compiler's own table (`einkorn targets --table`).\n");
   for (const field *f = fields; f < fields + FIELDS; f++) {
     if (f->kind == F_SECTION) {
       sb_fmt(b, "\n## %s\n\n| key | value | unit | default | meaning |\n|---|---|---|---|---|\n", f->name);

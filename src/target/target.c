@@ -1,7 +1,7 @@
 /* What machine is code made for? Target files (built in, or by path) and the machine this runs on.
  *
- * `host` is the widest built-in x86 file whose `requires` the CPU meets, with the CPU's own name for LLVM and the
- * caches the system reports.
+ * `host` is the built-in file that names this CPU, else the widest one whose `requires` it meets, with the CPU's own
+ * name for LLVM and the caches that the system reports.
  */
 #include "target/fields.h"
 #include <stdio.h>
@@ -66,32 +66,47 @@ static void caches(target *t) {
     }
   }
 }
+/* Does file a fit this machine better than b? One that names its processor does, then the one with wider registers. */
+static bool fits_better(const target *a, const target *b) {
+  bool named = *a->processors != 0;
+  if (!b->name) return true;
+  if (named != (*b->processors != 0)) return named;
+  return a->vector_bits > b->vector_bits;
+}
 static bool host(ctx *c, target *t) {
   *t = (target){0};
   for (int i = 0; i < BUILTINS; i++) {
     target q;
+    bool good;
     if (!parse(c, builtin[i].name, builtin[i].text, strlen(builtin[i].text), &q)) return false;
-    if (strncmp(q.triple, ARCH, strlen(ARCH)) || !meets(q.requires)) continue;
-    if (!t->name || q.vector_bits > t->vector_bits) *t = q;
+    if (strncmp(q.triple, ARCH, strlen(ARCH)) || !meets(q.required)) continue;
+    if (*q.processors && !cpu_is(q.processors, &good)) continue;
+    if (fits_better(&q, t)) *t = q;
   }
-  if (!t->name) { /* a machine without a file: what every 64-bit CPU has */
+  const char *like = t->name;
+  if (!like) { /* a machine without a file: what every 64-bit CPU has */
     *t = target_defaults();
     t->vector_bits = 128;
   }
-  t->name = "host";
+  t->name = "host", t->like = like;
   t->host = t->here = true;
   t->cpu = "host";
-  t->features = "";
+  t->features = t->processors = "";
   t->bf16dot = meets("avx512bf16");
-  t->
-    requires
-  = cpu_flags(ctx_arena(c));
+  t->required = cpu_flags(ctx_arena(c));
   uint32_t bits = cpu_datapath();
   if (bits && bits < t->vector_bits && t->fma_per_cycle > 1) t->fma_per_cycle /= 2;
   caches(t);
   return true;
 }
 
+bool target_text(const char *name, bytes *text) {
+  int i = 0;
+  while (i < BUILTINS && strcmp(builtin[i].name, name)) i++;
+  if (i == BUILTINS) return false;
+  *text = (bytes){(const uint8_t *)builtin[i].text, strlen(builtin[i].text)};
+  return true;
+}
 uint32_t target_names(ctx *c, const char ***names) {
   const char **n = NEWN(ctx_arena(c), const char *, BUILTINS + 1);
   n[0] = "host";
@@ -103,7 +118,7 @@ uint32_t target_names(ctx *c, const char ***names) {
 static const target *named(ctx *c, const char *name, const char *text, size_t n) {
   target *t = NEW(ctx_arena(c), target);
   if (!parse(c, name, text, n, t)) return NULL;
-  t->here = !strncmp(t->triple, ARCH, strlen(ARCH)) && meets(t->requires);
+  t->here = !strncmp(t->triple, ARCH, strlen(ARCH)) && meets(t->required);
   return t;
 }
 const target *target_get(ctx *c, const char *name) {
@@ -111,8 +126,8 @@ const target *target_get(ctx *c, const char *name) {
     target *t = NEW(ctx_arena(c), target);
     return host(c, t) ? t : NULL;
   }
-  for (int i = 0; i < BUILTINS; i++)
-    if (!strcmp(name, builtin[i].name)) return named(c, builtin[i].name, builtin[i].text, strlen(builtin[i].text));
+  bytes text;
+  if (target_text(name, &text)) return named(c, arena_strdup(ctx_arena(c), name), (const char *)text.p, text.n);
   size_t n = strlen(name);
   if (strchr(name, '/') || (n > 7 && !strcmp(name + n - 7, ".target"))) {
     bytes f;

@@ -53,6 +53,15 @@ static void test_files(void **s) {
       {"triple = x86_64-linux-gnu\nloads_per_cycle = 0\n", "expected 0.01 to 64", 2},
       {"triple = x86_64-linux-gnu\nloads_per_cycle = nan\n", "no value for loads_per_cycle", 2},
       {"triple = x86_64-linux-gnu\nloads_per_cycle = 2 or so\n", "no value for loads_per_cycle", 2},
+      {"triple = x86_64-linux-gnu\nextends = c\n", "must be the first line", 2},
+      {"# a copy\nextends = vax\n", "extends `vax`, which is not built in", 2},
+      {"extends = c\nextends = c\n", "must be the first line", 2},
+      {"extends = c\nprocessors = AuthenticAMD\n", "no value for processors", 2},
+      {"extends = c\nprocessors = AuthenticAMD 25 0x20-0x10\n", "no value for processors", 2},
+      {"extends = c\nprocessors = AuthenticAMD 25 0x20-\n", "no value for processors", 2},
+      {"extends = c\nprocessors = AuthenticAMD 25 sixteen\n", "no value for processors", 2},
+      {"extends = c\nprocessors = AuthenticAMD 25x\n", "no value for processors", 2},
+      {"extends = c\nprocessors = AuthenticAMD 99999999999999999999\n", "no value for processors", 2},
       {"triple\n", "expected `key = value`", 1},
       {"cpu = z80\n", "no triple", 1},
   };
@@ -93,7 +102,7 @@ static void test_printed(void **s) {
     assert_true(file_write(c, path, b.s, b.n));
     again = target_get(c, path);
     assert_true(again && again->vector_bits == t->vector_bits && again->l1 == t->l1 && again->masks == t->masks);
-    assert_string_equal(again->requires, t->requires);
+    assert_string_equal(again->required, t->required);
     target_print(again, &b2);
     assert_string_equal(b.s, b2.s);
   }
@@ -146,9 +155,61 @@ static void test_numbers(void **s) {
   ctx_free(c);
   remove(path);
 }
+/* A file that extends another one says only what differs. */
+static void test_extends(void **s) {
+  (void)s;
+  static const char text[] = "# half of it\n\nextends = x86-64-v4\nl2 = 524288\n";
+  const char *path = EK_BINARY_DIR "/extends.target";
+  ctx *c = ctx_new();
+  assert_true(file_write(c, path, text, strlen(text)));
+  const target *t = target_get(c, path);
+  assert_non_null(t);
+  target of = *target_get(c, "x86-64-v4");
+  of.l2 = 524288;
+  sbuf a = sbuf_new(ctx_arena(c)), b = sbuf_new(ctx_arena(c));
+  target_print(t, &a), target_print(&of, &b);
+  assert_string_equal(a.s, b.s);
+  const target *zen4 = target_get(c, "zen4"), *zen5 = target_get(c, "zen5");
+  assert_true(zen4->fma_per_cycle == 1 && zen5->fma_per_cycle == 2 && zen4->l1 < zen5->l1);
+  assert_true(zen5->vector_bits == 512 && zen5->bf16dot && !strcmp(zen5->cpu, "znver5"));
+  ctx_free(c);
+  remove(path);
+}
+/* A processor is told by vendor, family and models; `host` is made of the file that names this one. */
+static void test_processors(void **s) {
+  (void)s;
+  ctx *c = ctx_new();
+  arena *a = ctx_arena(c);
+  bool good;
+  char vendor[16];
+  unsigned id;
+  const target *t = target_get(c, "host");
+  assert_true(!cpu_is("", &good) && good);
+  if (sscanf(cpu_identity(a), "x86-64 %15s %x:", vendor, &id) != 2) {
+    ctx_free(c);
+    skip();
+  }
+  unsigned family = id >> 8 & 15, model = id >> 4 & 15;
+  if (family == 6 || family == 15) model += (id >> 16 & 15) * 16;
+  if (family == 15) family += id >> 20 & 255;
+  assert_true(cpu_is(arena_fmt(a, "%s %u", vendor, family), &good) && good);
+  assert_true(cpu_is(arena_fmt(a, "%s %u 0x%x", vendor, family, model), &good) && good);
+  assert_true(cpu_is(arena_fmt(a, "%s %u 1000 0x%x-%u", vendor, family, model, model + 1), &good) && good);
+  assert_true(!cpu_is(arena_fmt(a, "%s %u %u-300", vendor, family, model + 1), &good) && good);
+  assert_true(!cpu_is(arena_fmt(a, "%s %u", vendor, family + 1), &good) && good);
+  assert_true(!cpu_is(arena_fmt(a, "%.3s %u", vendor, family), &good) && good);
+  const char **names;
+  for (uint32_t i = 0, n = target_names(c, &names); i < n; i++) {
+    const target *q = target_get(c, names[i]);
+    if (q->here && cpu_is(q->processors, &good)) assert_string_equal(t->like, names[i]);
+  }
+  assert_true(t->like && target_get(c, t->like)->here);
+  ctx_free(c);
+}
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_builtin), cmocka_unit_test(test_files),
-                                     cmocka_unit_test(test_printed), cmocka_unit_test(test_defaults),
-                                     cmocka_unit_test(test_numbers)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_builtin),   cmocka_unit_test(test_files),
+                                     cmocka_unit_test(test_printed),   cmocka_unit_test(test_defaults),
+                                     cmocka_unit_test(test_numbers),   cmocka_unit_test(test_extends),
+                                     cmocka_unit_test(test_processors)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,14 +16,7 @@ static const char *flags_needed(const batch *b) {
   uint32_t needs = 0;
   for (uint32_t i = 0; i < b->units.n; i++) {
     const unit *u = &b->units.v[i];
-    if (u->by != &emit_table[EMIT_X86])
-    return b->t.
-      requires && *
-                  b->t.
-                    requires
-                  ? b->t.
-                      requires
-                  : NULL;
+    if (u->by != &emit_table[EMIT_X86]) return b->t.required && *b->t.required ? b->t.required : NULL;
     needs |= u->out.needs;
   }
   return needs ? x86_flags(ctx_arena(b->c), needs) : NULL;

@@ -11,7 +11,7 @@
 static bool has_rounding(const target *t) {
   return t->host || t->vector_bits >= 256 || strncmp(t->triple, "x86_64", 6) != 0;
 }
-static bool wide(const target *t) { return t->vector_bits == 512 && strstr(t->requires, "avx512vl") != NULL; }
+static bool wide(const target *t) { return t->vector_bits == 512 && strstr(t->required, "avx512vl") != NULL; }
 bool llvm_native(void *env, sop op, etype t) {
   const target *m = env;
   if (et_kind(t) == K_FLOAT && t != ET_F32 && t != ET_F64) return op == OP_CAST && t == ET_F16 && m->f16c;

@@ -6,11 +6,10 @@
 #include <string.h>
 
 bool x86_target(const target *t) {
-  return !strncmp(t->triple ? t->triple : "", "x86_64", 6) && t->fma &&
-         t->
-           requires && (t->vector_bits == 256 ? strstr(t->requires, "avx2") != NULL
-                                              : t->vector_bits == 512 && strstr(t->requires, "avx512vl") &&
-                                                    strstr(t->requires, "avx512dq") && strstr(t->requires, "avx512bw"));
+  return !strncmp(t->triple ? t->triple : "", "x86_64", 6) && t->fma && t->required &&
+         (t->vector_bits == 256 ? strstr(t->required, "avx2") != NULL
+                                : t->vector_bits == 512 && strstr(t->required, "avx512vl") &&
+                                      strstr(t->required, "avx512dq") && strstr(t->required, "avx512bw"));
 }
 const char *x86_flags(arena *a, uint32_t needs) {
   static const char *const names[] = {"avx",     "avx2",     "fma",      "f16c",     "bmi2",
