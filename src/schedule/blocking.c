@@ -27,14 +27,8 @@
 #include "schedule/kernel_in.h"
 #include <math.h>
 
-enum {
-  SCRATCH = 1 << 20,
-  SCRATCH_MADE = 4 << 20,
-  MIN_CHUNKS = 8,
-  /* bytes of sums that wait, at most (where panels are made, each cut of the rows makes them again); rows of a
-        * chunk, at least, where there are few chunks */
-  LEAST_ROWS = 512
-};
+/* chunks that blocks are cut into, at least, as long as each has this many rows */
+enum { MIN_CHUNKS = 8, LEAST_ROWS = 512 };
 
 static const access *access_of(const accesses *acc, ex load) {
   for (uint32_t i = 0; i < acc->n; i++)
@@ -97,8 +91,9 @@ bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   /* as many blocks, of equal size */
   p->panels = (full + (full + p->panels - 1) / p->panels - 1) / ((full + p->panels - 1) / p->panels);
   p->lanes = p->panels * width;
-  int64_t blocks = (lanes + p->lanes - 1) / p->lanes, most = made ? SCRATCH_MADE : SCRATCH,
-          cuts = (rows * p->lanes * size + most - 1) / most;
+  /* bytes of sums that wait; where panels are made, each cut of the rows makes them again */
+  const int64_t most = max64(1, (int64_t)t->near_cache * (made ? 4 : 1));
+  int64_t blocks = (lanes + p->lanes - 1) / p->lanes, cuts = (rows * p->lanes * size + most - 1) / most;
   if (p->step == first) cuts = 1;
   while (cuts * blocks < MIN_CHUNKS && rows / (cuts + 1) >= LEAST_ROWS) cuts++;
   p->rows = ((rows + cuts - 1) / cuts + n->mr - 1) / n->mr * n->mr;
@@ -121,8 +116,9 @@ bool kernel_row_streaming(kctx *k, nest *n, const accesses *acc, const choice *c
     return false;
   int64_t rows = ch->row ? kernel_extent(k, ch->row, MAX_STREAMED + 1) : 1;
   if (rows > MAX_STREAMED || (ch->row && (ch->row2 || !rows_by_panels(k, n, acc, ch, &made) || !made))) return false;
+  const int64_t near = (int64_t)t->near_cache; /* bytes: twice as many sums wait */
   if (!sym_is_int(k->c, n->lane.extent, &lanes) || lanes / width < 2 ||
-      rows * min64(lanes, SCRATCH) * et_bytes((etype)red->acc) > 2 * SCRATCH)
+      rows * min64(lanes, near) * et_bytes((etype)red->acc) > 2 * near)
     return false;
   for (uint32_t i = 1; i < n->stages.n; i++)
     if (value_reduces(&k->e, xs(k->m, n->stages.v[i])->value)) return false;

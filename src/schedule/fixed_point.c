@@ -15,12 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-enum {
-  A_BITS = 11,
-  C_BITS = 10,
-  BITS = 32,
-  MOST_USES = 9 /* most uses of a weight: with more, the multipliers are what takes time */
-};
+enum { A_BITS = 11, C_BITS = 10, BITS = 32 };
 static const float LARGEST = 2147475456.0f; /* what the largest of a column becomes: 2^31 less room for rounding */
 static const double STANDS_OUT = 64;        /* a value that stands out is so many times the root of the mean square */
 
@@ -143,10 +138,10 @@ bool fixed_point_alike(splan *p, tid a, tid b) {
   uint64_t had;
   return a == b || !p->even || !map_getu(p->even, a, &had) || even(p, b) == had;
 }
-int64_t fixed_point_uses(ctx *c, int64_t uses, sz extent) {
-  int64_t least, most;
-  sym_range(c, extent, &least, &most);
-  return min64(uses, MOST_USES + 1) * max64(1, min64(least, MOST_USES + 1));
+int64_t fixed_point_uses(splan *p, int64_t uses, sz extent) {
+  int64_t least, most, many = (int64_t)p->t->memory_balance + 1; /* more count as so many */
+  sym_range(p->m->c, extent, &least, &most);
+  return min64(uses, many) * max64(1, min64(least, many));
 }
 /* The factor of a sum of products that reads it; 0: none, or more than one. */
 ex factor_of(ectx *e, const ex_node *red, ex load) {
@@ -194,8 +189,8 @@ bool fixed_point_pays(ectx *e, ex load, const ex_node *red, int64_t uses) {
   if (e->p->strict || t->kind != TK_CONST || t->type != ET_F32 || n->otherwise || t->narrow.type ||
       (t->transform && t->transform->size != 4) || !nd_count(&t->data, &elems))
     return false;
-  if (red->kind != EX_REDUCE || red->op != RED_SUM || red->type != ET_F32 || red->acc != ET_F32 || uses > MOST_USES ||
-      (uint64_t)elems * 4 <= e->p->t->l2 / 2)
+  if (red->kind != EX_REDUCE || red->op != RED_SUM || red->type != ET_F32 || red->acc != ET_F32 ||
+      uses > e->p->t->memory_balance || (uint64_t)elems * 4 <= e->p->t->l2 / 2)
     return false;
   ex f = factor_of(e, red, load);
   return f && is_linear_in(e, f, n->tensor) && even(e->p, n->tensor);

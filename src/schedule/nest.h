@@ -226,7 +226,7 @@ uint64_t idle_rows(ectx *e, const nest *n, uint32_t most);
 /* may the constant be in fixed point, and is it better so? uses: of each of its elements */
 bool fixed_point_pays(ectx *e, ex load, const ex_node *red, int64_t uses);
 /* uses of a constant that is used again for each of `extent` values: at least so many */
-int64_t fixed_point_uses(ctx *c, int64_t uses, sz extent);
+int64_t fixed_point_uses(splan *p, int64_t uses, sz extent);
 enum {
   FIXED_POINT_LANES = 1024 /* most lanes of a panel in fixed point */,
   FIXED_POINT_VECTORS = 3 /* vectors of fixed-point values that lie together */

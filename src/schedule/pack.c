@@ -257,7 +257,7 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const interleaved 
       !sym_is_int(c, coef, &lane_stride) || lane_stride == 0)
     return false;
   int64_t sel = 1, inner = 1,
-          uses = fixed_point_uses(c, n->row.var ? fixed_point_uses(c, 1, n->row.extent) : 1,
+          uses = fixed_point_uses(e->p, n->row.var ? fixed_point_uses(e->p, 1, n->row.extent) : 1,
                                   n->row2.var ? n->row2.extent : sym_int(c, 1));
   packing *pack = NEW(e->p->l->a, packing);
   uint32_t L = n->lanes;
@@ -286,7 +286,7 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const interleaved 
     int64_t ext, st;
     if (!sym_linear(c, rest, vars[i].var, &coef, &r) || !sym_is_int(c, coef, &st)) return false;
     if (i < nsel && st == 0) { /* a variable of step 0 does not select */
-      uses = fixed_point_uses(c, uses, vars[i].extent);
+      uses = fixed_point_uses(e->p, uses, vars[i].extent);
       continue;
     }
     if (!sym_is_int(c, vars[i].extent, &ext)) return false;

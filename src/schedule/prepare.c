@@ -178,11 +178,13 @@ static bool comes_from_far(ectx *e, const access *x) {
  * lie along the sum; of the others all lines of some rows, the first ones first. What fits the second cache, or
  * is handed over in scratch, is there; rows in one set of the nearest cache would drive one another out. */
 void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv) {
-  enum { LONG = 20, MOST = 2 }; /* multiply-adds of a step beside which fetching takes no time, so many lines */
+  enum { MOST = 2 }; /* lines that a step fetches */
   const u32vec *vars = &n->reds[stage];
   accesses all = {0};
   bool last = true;
-  if (!vars->n || n->windows[stage] || !n->lane_outer || !n->row.var || n->row2.var || mr < 2 || mr * nv < LONG) return;
+  if (!vars->n || n->windows[stage] || !n->lane_outer || !n->row.var || n->row2.var || mr < 2 ||
+      mr * nv < e->p->t->prefetch_work)
+    return;
   for (uint32_t i = stage + 1; i < n->stages.n; i++)
     last &= exn(e->m, xs(e->m, n->stages.v[i])->value)->kind != EX_REDUCE;
   atom along = vars->v[vars->n - 1];

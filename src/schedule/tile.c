@@ -165,6 +165,8 @@ enum {
   /* rows of a tile whose lanes run along the sum, and vectors a row from which adding up across the lanes pays */
   MAX_HORIZONTAL = 8
 };
+/* vector multiply-adds that start in a cycle: shapes are chosen for two, whatever the target */
+enum { MULTIPLIERS = 2 };
 enum { GATHER = 8 };          /* score that is lost where each lane reads at a place that data give */
 enum { SMALL_TILE_ROWS = 4 }; /* rows of a tile up to which twice as many are better */
 /* The leaves for rows of an open number: full tiles, then halves of them, then each height from TILE_EACH down: of
@@ -436,7 +438,7 @@ static bool is_fixed(ectx *e, const accesses *acc, const u32vec *domain, const c
     if (!a->leader || a->store || a->load != ch->lane_load || !a->constant) continue;
     for (uint32_t d = 0; d < domain->n; d++)
       if (!address_uses(e, a->address, domain->v[d]))
-        uses = fixed_point_uses(e->c, uses, sym_extent(e->c, domain->v[d]));
+        uses = fixed_point_uses(e->p, uses, sym_extent(e->c, domain->v[d]));
     interleaved all;
     return pack_interleaved(e, acc, i, xs(e->m, stage)->value, &all) && all.all &&
            fixed_point_pays(e, a->load, root, uses / all.n);
@@ -694,7 +696,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
    * which the cache does not foresee (a row of 2048 floats and its next one, summed on Zen 4: 16 vectors of each take
    * two thirds of the time that 8 take) */
   if (!ch.row) {
-    uint32_t m = arg ? 4 : 8;
+    uint32_t m = (uint32_t)min64((arg ? 1 : MULTIPLIERS) * t->fma_latency, R / 2);
     for (uint32_t i = 0; i < acc->n && !arg; i++)
       for (uint32_t r = 0;
            r < red->n && acc->v[i].leader && !acc->v[i].constant && address_coef(e, acc->v[i].address, ch.lane) == 1;
@@ -726,7 +728,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
               .max_mr = 14,
               .max_nv = stencil ? 1 : 6,
               .again = t->l2_load_cost * t->vector_bits / 512,
-              .fma = 2,
+              .fma = MULTIPLIERS,
               .fit = {INT64_MAX, INT64_MAX}};
   k.near = t->l1 ? (int64_t)t->l1 / max64(1, steps * L * panel) : 6;
   if (t->l2) k.fit[0] = (int64_t)t->l2 / max64(1, steps * row);
