@@ -98,28 +98,43 @@ static bool reads(fuser *f, uint32_t k, tid t) {
   }
   return false;
 }
+static uint32_t kernel_of_piece(fuser *f, const update *u) {
+  return f->where[producer_of(f->m, exn(f->m, u->value)->tensor) - 1] - 1;
+}
+static bool pieces_of_one_kind(fuser *f, uint32_t k, uint32_t q) {
+  const fnode *a = &f->k.v[k], *b = &f->k.v[q];
+  return k != q && a->alive && b->alive && a->cls == b->cls &&
+         (a->cls == KC_ELEMENTWISE || a->cls == KC_GATHER || a->cls == KC_COPY) && a->st.n + b->st.n <= FUSE_MEMBERS;
+}
+/* Has kernel q no variable but those that all its stages share? */
+static bool all_in_loops(fuser *f, uint32_t q) {
+  for (uint32_t i = 0; i < f->k.v[q].st.n; i++) {
+    u32vec vars = {0};
+    stage_vars(f->m, f->k.v[q].st.v[i], f->a, &vars);
+    for (uint32_t j = 0; j < vars.n; j++)
+      if (!vec_has(&f->k.v[q].outer, fuse_canon(f, vars.v[j]))) return false;
+  }
+  return true;
+}
+/* Does q read a tensor that k reads, and neither what the other makes? */
+static bool reads_the_same(fuser *f, uint32_t k, uint32_t q) {
+  bool common = false;
+  for (uint32_t i = 0; i < f->k.v[q].st.n; i++) {
+    const u32vec *l = stage_loads(f->p, f->k.v[q].st.v[i]);
+    for (uint32_t j = 0; j < l->n && !common; j++)
+      common = xt(f->m, exn(f->m, l->v[j])->tensor)->kind != TK_CONST && reads(f, k, exn(f->m, l->v[j])->tensor);
+  }
+  return common && !depends(f, k, q) && !depends(f, q, k);
+}
 /* May q's stages run in the loops of k, loop by loop? */
 static bool same_loops(fuser *f, uint32_t k, uint32_t q) {
   const fnode *a = &f->k.v[k], *b = &f->k.v[q];
-  bool common = false;
-  if (k == q || !a->alive || !b->alive || a->cls != b->cls ||
-      (a->cls != KC_ELEMENTWISE && a->cls != KC_GATHER && a->cls != KC_COPY) || a->outer.n != b->outer.n ||
-      a->st.n + b->st.n > FUSE_MEMBERS)
-    return false;
+  if (!pieces_of_one_kind(f, k, q) || a->outer.n != b->outer.n) return false;
   for (uint32_t i = 0; i < a->outer.n; i++)
     if (!sym_eq(f->c, sym_extent(f->c, a->outer.v[i]), sym_extent(f->c, b->outer.v[i])) &&
         !EK_PLANTED("kernels-pieces"))
       return false;
-  for (uint32_t i = 0; i < b->st.n; i++) {
-    const u32vec *l = stage_loads(f->p, b->st.v[i]);
-    u32vec vars = {0};
-    for (uint32_t j = 0; j < l->n && !common; j++)
-      common = xt(f->m, exn(f->m, l->v[j])->tensor)->kind != TK_CONST && reads(f, k, exn(f->m, l->v[j])->tensor);
-    stage_vars(f->m, b->st.v[i], f->a, &vars);
-    for (uint32_t j = 0; j < vars.n; j++)
-      if (!vec_has(&b->outer, fuse_canon(f, vars.v[j]))) return false;
-  }
-  return common && !depends(f, k, q) && !depends(f, q, k);
+  return all_in_loops(f, q) && reads_the_same(f, k, q);
 }
 static void together(fuser *f, uint32_t k, uint32_t q) {
   const fnode *a = &f->k.v[k], *b = &f->k.v[q];
@@ -135,14 +150,54 @@ static void together(fuser *f, uint32_t k, uint32_t q) {
   }
   fuse_merge(f, k, q);
 }
-/* With the first of these that it shares loops with, or else one more of them. */
-static void join_same(fuser *f, u32vec *heads, uint32_t k) {
+/* The variable of the piece, in its kernel's names, that counts axis x of the placement alone; 0: there is none. */
+static atom counts_axis(fuser *f, const update *u, uint32_t x) {
+  const ex_node l = *exn(f->m, u->value);
+  const uint32_t q = producer_of(f->m, l.tensor) - 1;
+  sz *by;
+  digit *d;
+  uint32_t nd;
+  atom v;
+  if (!sym_is_atom(f->c, u->idx[x], &v) || !fuse_digits(f, q, l.args, &by, &d, &nd)) return 0;
+  for (uint32_t i = 0; i < nd; i++)
+    if (by[i] == u->idx[x]) return fuse_canon(f, d[i].var);
+  return 0;
+}
+/* Two kernels of pieces that read the same tensor, one of which has all loops of the other, and more inside: they have
+ * these in common, and what is inside runs one after the other. That are few points, so that threads have enough. */
+static void join_inside(fuser *f, uint32_t s, uint32_t at_k, uint32_t at_q) {
+  enum { MOST_INSIDE = 8 };
+  const stage *y = xs(f->m, s);
+  const update *pieces[] = {&y->updates.v[at_k], &y->updates.v[at_q]};
+  const uint32_t k = kernel_of_piece(f, pieces[0]), q = kernel_of_piece(f, pieces[1]);
+  u32vec to = {0}, from = {0};
+  if (!pieces_of_one_kind(f, k, q) || f->k.v[k].cls != KC_ELEMENTWISE || !reads_the_same(f, k, q)) return;
+  for (uint32_t x = 0; x < pieces[0]->nidx; x++) {
+    const atom a = counts_axis(f, pieces[0], x), b = counts_axis(f, pieces[1], x);
+    if (!vec_has(&f->k.v[k].outer, a) || !vec_has(&f->k.v[q].outer, b) || vec_has(&to, a) || vec_has(&from, b) ||
+        (!sym_eq(f->c, sym_extent(f->c, a), sym_extent(f->c, b)) && !EK_PLANTED("kernels-inside")))
+      continue;
+    vec_push(f->a, to, a), vec_push(f->a, from, b);
+  }
+  const int64_t points = fuse_extent(f, &f->k.v[k].outer), others = fuse_extent(f, &f->k.v[q].outer);
+  if ((to.n != f->k.v[k].outer.n && to.n != f->k.v[q].outer.n) || !to.n ||
+      max64(points, others) / MOST_INSIDE > min64(points, others) || !pass_spend(f->p))
+    return;
+  for (uint32_t i = 0; i < to.n; i++)
+    if (to.v[i] != from.v[i]) fuse_rename(f, q, from.v[i], to.v[i]);
+  f->k.v[k].outer = to;
+  fuse_merge(f, k, q);
+}
+/* Piece `at`: its kernel with the first of these pieces' that it shares loops with, or else one more of them. */
+static void join_same(fuser *f, uint32_t s, u32vec *heads, uint32_t at) {
+  const stage *y = xs(f->m, s);
+  const uint32_t k = kernel_of_piece(f, &y->updates.v[at]);
   uint32_t j = 0;
-  while (j < heads->n && !same_loops(f, heads->v[j], k)) j++;
+  while (j < heads->n && !same_loops(f, kernel_of_piece(f, &y->updates.v[heads->v[j]]), k)) j++;
   if (j == heads->n || !pass_spend(f->p))
-    vec_push(f->a, *heads, k);
+    vec_push(f->a, *heads, at);
   else
-    together(f, heads->v[j], k);
+    together(f, kernel_of_piece(f, &y->updates.v[heads->v[j]]), k);
 }
 enum {
   TOGETHER = 16 /* copies in a kernel: one that is very long takes longer to compile than its parts */,
@@ -156,7 +211,7 @@ void fuse_placement(fuser *f, uint32_t s) {
     uint32_t q;
     if (whole(f, s, i, &q) && free_to_place(f, q) && sizes_first(f, s, q)) {
       f->placed[q] = s + 1;
-      join_same(f, &heads, f->where[q] - 1);
+      join_same(f, s, &heads, i);
       continue;
     }
     uint32_t ns = copy_stage(f, s, i);
@@ -169,7 +224,7 @@ void fuse_placement(fuser *f, uint32_t s) {
     if (f->k.v[k].st.n == 1 && f->k.v[k].st.v[0] == ns) { /* joined nothing: copies of one placement go together */
       f->k.v[k].cls = KC_COPY;
       if (sym_int_or(f->c, stage_points(m, ns), 0) >= LONG) {
-        join_same(f, &heads, k);
+        join_same(f, s, &heads, i);
         continue;
       }
       if (group == UINT32_MAX || f->k.v[group].st.n >= TOGETHER)
@@ -180,6 +235,7 @@ void fuse_placement(fuser *f, uint32_t s) {
       }
     }
   }
+  for (uint32_t j = 1; j < heads.n; j++) join_inside(f, s, heads.v[0], heads.v[j]);
   pass_changed(f->p, s);
   uint32_t v = fuse_node(f, 0);
   f->k.v[v].virt = true;

@@ -328,6 +328,52 @@ static ex line_in(const window *w, emodule *m, int64_t i, bilinear_read x, void 
   int64_t k = w->line->twin[i];
   return twin_sum(m, w->line->b[i], k >= 0 ? w->line->b[k] : NULL, k >= 0 && k < i, w->len, x, env);
 }
+/* Have the rows of B' of two products the same terms, each with the same sign or each with the other one? */
+static bool same_terms(const window *w, int64_t i, int64_t k) {
+  const on_line *l = w->line;
+  for (int64_t j = 0; j < w->len; j++)
+    if ((l->b[i][j] == 0) != (l->b[k][j] == 0) ||
+        (l->b[i][j] == l->b[l->twin[i]][j]) != (l->b[k][j] == l->b[l->twin[k]][j]))
+      return false;
+  return true;
+}
+bilinear_pairs bilinear_find_pairs(const window *w) {
+  bilinear_pairs r = {0};
+  for (int64_t i = 0; i < w->n && !w->circle; i++) {
+    const int64_t k = w->line->twin[i];
+    if (k < i) continue; /* it has none, or comes second */
+    if (!r.n) {
+      r = (bilinear_pairs){1, i, k, 0};
+      continue;
+    }
+    if (r.n == 1) r.step = i - r.first;
+    if (i != r.first + r.n * r.step || k != r.twin + r.n * r.step || !same_terms(w, r.first, i)) break;
+    r.n++;
+  }
+  return r.n > 1 ? r : (bilinear_pairs){0};
+}
+double bilinear_coefficient(const window *w, const bilinear_pairs *pairs, int64_t p, int64_t j) {
+  return w->line->b[pairs->first + (EK_PLANTED("winograd-pairs") ? 0 : p) * pairs->step][j];
+}
+ex bilinear_in_pair(const window *w, emodule *m, const bilinear_pairs *pairs, bool second, bilinear_read coefficient,
+                    bilinear_read x, void *env) {
+  const double *row = w->line->b[pairs->first], *twin = w->line->b[pairs->twin];
+  ex sums[2] = {0, 0}; /* of terms that both have, and of those whose sign is the other one */
+  for (int64_t j = 0; j < w->len; j++) {
+    bool same = true; /* all pairs have the same coefficient */
+    ex *sum = &sums[row[j] != twin[j]], v;
+    if (row[j] == 0) continue;
+    for (int64_t p = 1; p < pairs->n; p++) same &= bilinear_coefficient(w, pairs, p, j) == row[j];
+    v = x(env, j);
+    if (same) {
+      *sum = term(m, *sum, row[j], v);
+      continue;
+    }
+    ex f[3] = {coefficient(env, j), v, *sum};
+    *sum = *sum ? expr_op(m, OP_FMA, (etype)exn(m, v)->type, f, 3) : expr_op2(m, OP_MUL, f[0], v);
+  }
+  return term(m, sums[0], second ? -1 : 1, sums[1]);
+}
 static ex line_out(const window *w, emodule *m, int64_t o, bilinear_read p, void *env) {
   ex sum = 0;
   for (int64_t i = 0; i < w->n; i++) {

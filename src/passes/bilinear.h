@@ -44,6 +44,21 @@ bool bilinear_keep_taps(window *w, arena *a);
 typedef ex (*bilinear_read)(void *env, int64_t i);
 /* row i of B' X, X[j] = x(env, j) */
 ex bilinear_in(const window *w, emodule *m, int64_t i, bilinear_read x, void *env);
+/* Products of which one formula computes all: product first + step*p, and twin + step*p, for p < n. Their rows of B'
+ * have the same terms, with coefficients of their own, and the two of a pair differ in signs only. */
+typedef struct bilinear_pairs {
+  int64_t n;     /* number of pairs; 0: there are none */
+  int64_t first; /* first product of pair 0 */
+  int64_t twin;  /* second product of pair 0 */
+  int64_t step;  /* distance of the same product of two neighbouring pairs */
+} bilinear_pairs;
+bilinear_pairs bilinear_find_pairs(const window *w);
+/* the coefficient of input j in the first product of pair p */
+double bilinear_coefficient(const window *w, const bilinear_pairs *pairs, int64_t p, int64_t j);
+/* the row of B' X that is the first product of a pair, or the second one; coefficient: gives that of input j in the
+ * first */
+ex bilinear_in_pair(const window *w, emodule *m, const bilinear_pairs *pairs, bool second, bilinear_read coefficient,
+                    bilinear_read x, void *env);
 /* the factor of product i, computed from kept taps */
 ex bilinear_factor(const window *w, emodule *m, int64_t i, bilinear_read tap, void *env);
 ex bilinear_out(const window *w, emodule *m, int64_t o, bilinear_read p, void *env); /* row o of A' P */

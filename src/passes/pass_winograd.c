@@ -556,6 +556,10 @@ typedef struct step {
   const sz *ext;              /* extents of the axes of the window, for stages of its own */
   /* which axes are transformed so far, and the piece or input of each -> tensor of the partial sums */
   map *inner;
+  /* products of axis `from` that are computed in a loop, as pieces of their own with one variable more; n 0: none */
+  bilinear_pairs pairs;
+  tid coefficients; /* the pairs' coefficients: a row for each pair */
+  sz pair;          /* the variable in the stage, where a piece of pairs is computed; 0: another one is */
 } step;
 static ex read_x(const step *r) {
   ctx *c = r->p->c;
@@ -599,8 +603,16 @@ static ex read_step(const step *r) {
   return expr_load(m, last ? r->last : r->t, idx + last, n - last, r->back ? 0 : expr_f(m, xt(m, r->t)->type, 0));
 }
 static ex read_nested(void *env, int64_t j);
+static ex read_coefficient(void *env, int64_t j) {
+  const step *r = env;
+  const sz at[] = {r->pair, sym_int(r->p->c, j)};
+  return expr_load(r->p->m, r->coefficients, at, 2, 0);
+}
 static ex of_axis(step *r, uint32_t axis) {
   r->axis = axis;
+  if (axis == r->from && r->pair)
+    return bilinear_in_pair(&r->q->win[axis], r->p->m, &r->pairs, r->piece[axis] == r->pairs.twin, read_coefficient,
+                            read_nested, r);
   return (r->back ? bilinear_out : bilinear_in)(&r->q->win[axis], r->p->m, r->piece[axis], read_nested, r);
 }
 static uint32_t stage_over(pw *p, const sliding *q, const variables *v, ex value, const char *hint) {
@@ -611,11 +623,21 @@ static uint32_t window_of(const sliding *q, atom o) { /* The window of an output
   while (w < q->nw && q->win[w].o != o) w++;
   return w;
 }
-/* The variables of a stage of step r; in the order of Y's digits, if it is the last step. */
-static void fresh_stage(const step *r, variables *v, sz *a, sz *place) {
+/* Is product i of axis `from` one of the first pair of those computed in a loop? */
+static bool in_loop(const step *r, int64_t i) { return r->pairs.n && (i == r->pairs.first || i == r->pairs.twin); }
+/* The variables of a stage of step r; in the order of Y's digits, if it is the last step. A piece of pairs has theirs
+ * before the channels, so that what it reads is still near for the next pair. */
+static void fresh_stage(step *r, variables *v, sz *a, sz *place) {
   const stage *y = xs(r->p->m, r->q->s);
+  r->pair = 0;
   if (!r->back || r->from) {
-    fresh_index(r->p, r->q, v, a, r->from, place, r->ext, r->back ? &r->q->col : &r->q->reduce);
+    const u32vec *last = r->back ? &r->q->col : &r->q->reduce;
+    fresh_index(r->p, r->q, v, a, r->from, place, r->ext, last);
+    if (!in_loop(r, r->piece[r->from])) return;
+    r->pair = fresh(r->p, v, "pair", sym_int(r->p->c, r->pairs.n));
+    const digit d = v->d.v[v->d.n - 1];
+    for (uint32_t i = 1; i <= last->n; i++) v->d.v[v->d.n - i] = v->d.v[v->d.n - i - 1];
+    v->d.v[v->d.n - 1 - last->n] = d;
     return;
   }
   for (uint32_t x = 0; x < y->naxes; x++)
@@ -753,18 +775,47 @@ static bool next_mate(const window *w, bool back, int64_t mate, int64_t *i) {
     if (bilinear_mate(w, back, k) == mate) return *i = k, true;
   return false;
 }
+/* Is product i of axis `from` computed in the loop over pairs, as one of another pair than the first? */
+static bool in_later_pair(const step *r, int64_t i) {
+  for (int64_t p = 1; p < r->pairs.n; p++)
+    if (i == r->pairs.first + p * r->pairs.step || i == r->pairs.twin + p * r->pairs.step) return true;
+  return false;
+}
 /* Rows of the first axis that share sums come together, so that these need not be kept: one of each for every row of
  * the other axes, the last of which counts fastest. */
-static bool next_piece(const sliding *q, bool back, uint32_t from, uint32_t to, int64_t *piece) {
-  const window *w = &q->win[from];
-  int64_t mate = bilinear_mate(w, back, piece[from]);
-  if (next_mate(w, back, mate, &piece[from])) return true;
+static bool next_piece(step *r) {
+  const uint32_t from = r->from;
+  const window *w = &r->q->win[from];
+  int64_t *piece = r->piece, mate = bilinear_mate(w, r->back, piece[from]);
+  if (next_mate(w, r->back, mate, &piece[from])) return true;
   piece[from] = mate;
-  for (uint32_t i = to; i-- > from + 1; piece[i] = 0)
-    if (++piece[i] < (back ? q->win[i].m : q->win[i].n)) return true;
-  while (++piece[from] < (back ? w->m : w->n))
-    if (bilinear_mate(w, back, piece[from]) == piece[from]) return true;
+  for (uint32_t i = r->to; i-- > from + 1; piece[i] = 0)
+    if (++piece[i] < (r->back ? r->q->win[i].m : r->q->win[i].n)) return true;
+  while (++piece[from] < (r->back ? w->m : w->n))
+    if (bilinear_mate(w, r->back, piece[from]) == piece[from] && !in_later_pair(r, piece[from])) return true;
   return false;
+}
+/* The table of the pairs' coefficients, of the type of X. */
+static tid pair_coefficients(pw *p, const sliding *q, const window *w, const bilinear_pairs *pairs) {
+  const etype t = (etype)exn(p->m, q->x)->type;
+  ndarray d = {.type = t, .rank = 2, .dims = {pairs->n, w->len}};
+  d.bytes = (size_t)(pairs->n * w->len) * et_bytes(t), d.data = arena_alloc(p->m->a, d.bytes);
+  for (int64_t i = 0; i < pairs->n * w->len; i++) {
+    const double k = bilinear_coefficient(w, pairs, i / w->len, i % w->len);
+    if (t == ET_F64)
+      ((double *)d.data)[i] = k;
+    else
+      ((float *)d.data)[i] = (float)k;
+  }
+  return expr_const_tensor(p->m, &d, "pairs");
+}
+/* Where several axes are transformed at once, pairs of the first one are computed in a loop: a pair alone has more
+ * values than there are registers, and what it reads is read again for the next one anyway. */
+static void loop_over_pairs(step *r) {
+  if (r->to - r->from < 2) return;
+  const window *w = &r->q->win[r->from];
+  r->pairs = bilinear_find_pairs(w);
+  if (r->pairs.n) r->coefficients = pair_coefficients(r->p, r->q, w, &r->pairs);
 }
 /* Transforms the axes from..to-1 of tensor t, or of X: those before are transformed. */
 static tid spread(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t) {
@@ -777,6 +828,7 @@ static tid spread(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t) {
     ext[i] = i < to ? all_tiles(p, w) : xt(p->m, exn(p->m, q->x)->tensor)->shape[w->arg];
     r.beyond |= i < to && (w->parts > 1 || !sym_exact_div(c, sym_extent(c, w->o), sym_int(c, w->m), &whole));
   }
+  loop_over_pairs(&r);
   do {
     variables v = {0};
     sz a[MAX_AXES], place[MAX_AXES], idx[2 * MAX_RANK];
@@ -785,10 +837,11 @@ static tid spread(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t) {
     memset(r.memo, 0, sizeof r.memo);
     uint32_t ns = stage_over(p, q, &v, simplify(p, of_axis(&r, to - 1)), "spread");
     for (uint32_t i = from; i < to; i++) a[i] = sym_int(c, r.piece[i]);
+    if (r.pair) a[from] = sym_addi(c, sym_muli(c, r.pair, r.pairs.step), r.piece[from]);
     uint32_t n = index_of(p, q, &v, a, to, place, &q->reduce, idx);
     update up = piece_update(p, ns, &v, idx, n);
     vec_push(p->m->a, u, up);
-  } while (next_piece(q, false, from, to, r.piece));
+  } while (next_piece(&r));
   variables v = {0};
   sz a[MAX_AXES], place[MAX_AXES];
   fresh_index(p, q, &v, a, to, place, ext, &q->reduce);
@@ -912,7 +965,7 @@ static tid gather(pw *p, const sliding *q, const sliding *last_form, uint32_t fr
       }
     update up = piece_update(p, ns, &v, idx, n);
     vec_push(m->a, u, up);
-  } while (next_piece(q, true, from, to, r.piece));
+  } while (next_piece(&r));
   uint32_t s = q->s;
   if (from) {
     variables v = {0};

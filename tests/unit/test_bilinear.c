@@ -47,7 +47,32 @@ static double rnd(void) {
   seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
   return (double)(float)((double)(seed >> 11) / (double)(1ull << 52) - 1);
 }
+typedef struct of_pair {
+  values v;                    /* the inputs; first, since inputs are read by it */
+  const window *w;             /* the form */
+  const bilinear_pairs *pairs; /* its pairs */
+  int64_t p;                   /* the pair that is computed */
+} of_pair;
+static ex coefficient_of(void *env, int64_t j) {
+  const of_pair *k = env;
+  return expr_f(k->v.m, xt(k->v.m, k->v.t)->type, bilinear_coefficient(k->w, k->pairs, k->p, j));
+}
 enum { NODES = 1 << 17 };
+static uint32_t looped;
+/* The products that one formula computes are those that each has a formula of its own for, bit by bit. */
+static void check_pairs(const window *w, const values *v, double *memo, bool *known) {
+  const bilinear_pairs pairs = bilinear_find_pairs(w);
+  for (int64_t p = 0; p < pairs.n; p++)
+    for (int64_t second = 0; second < 2; second++) {
+      of_pair k = {*v, w, &pairs, p};
+      const int64_t i = (second ? pairs.twin : pairs.first) + p * pairs.step;
+      const double want = value_of(v, bilinear_in(w, v->m, i, load_at, &k), memo, known),
+                   is =
+                       value_of(v, bilinear_in_pair(w, v->m, &pairs, second, coefficient_of, load_at, &k), memo, known);
+      assert_true(want == is);
+    }
+  looped += (uint32_t)pairs.n;
+}
 static void check(ctx *c, const window *w, etype t) {
   double x[BILINEAR_INPUTS * 4] = {0}, taps[BILINEAR_INPUTS] = {0}, in[BILINEAR_INPUTS], product[BILINEAR_PRODUCTS],
                              len = 0, wide = 0, *memo = NEWN(ctx_arena(c), double, NODES);
@@ -71,6 +96,7 @@ static void check(ctx *c, const window *w, etype t) {
     }
     product[i] = t == ET_F32 ? (double)((float)p * (float)u) : p * u;
   }
+  check_pairs(w, &v, memo, known);
   memset(known, 0, NODES * sizeof *known);
   v.x = product;
   double bound = t == ET_F64 ? 1e-13 : w->circle ? (6 * log2((double)w->circle) + 8) / (1 << 24) : 1e-5;
@@ -123,7 +149,7 @@ static void forms(void **state) {
       ctx_free(c);
       assert_true(fine);
     }
-  assert_true(lines > 20 && taps_kept > 10 && phases > 20 && turns > 200);
+  assert_true(lines > 20 && taps_kept > 10 && phases > 20 && turns > 200 && looped > 50);
 }
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(forms)};

@@ -147,6 +147,25 @@ static const example examples[] = {
      "stage z: f32[m<5, n<10] out tiled\n  update [i<5, j<3] z[i, j] := p[i, j]\n  update [k<5, l<5] z[k, 3 + l] := "
      "q[k, l]\n  update [o<5, r<2] z[o, 8 + r] := y[o, r]\n"
      "output t \"t\"\noutput z \"z\"\n"},
+    {"pieces that have loops in common, one with more inside: one kernel; not where an extent differs, or little is in "
+     "common",
+     "elementwise 6",
+     "tensor x: f32[5, 7] input \"x\"\n"
+     "tensor k: f32[3] input \"k\"\n"
+     "stage p: f32[a<5, b<3, c<7] = exp(x[a, c] * k[b])\n"
+     "stage q: f32[d<5, e<7] = tanh(x[d, e])\n"
+     "stage r: f32[f<5, g<3, h<6] = exp(x[f, h] - k[g])\n"
+     "stage s: f32[i<5, j<7] = tanh(x[i, 6 - j] * 2.0)\n"
+     "stage v: f32[fv<5, gv<3] = exp(x[fv, gv])\n"
+     "stage t: f32[l<5, m<30, n<7] = exp(x[l, n] / f32(#m + 1))\n"
+     "stage u: f32[o<5, ov<7] = tanh(x[o, ov] * 3.0)\n"
+     "stage y: f32[y0<5, y1<4, y2<7] out tiled\n  update [a0<5, b0<3, c0<7] y[a0, 1 + b0, c0] := p[a0, b0, c0]\n"
+     "  update [d0<5, e0<7] y[d0, 0, e0] := q[d0, e0]\n"
+     "stage z: f32[z0<5, z1<4, z2<7] out tiled\n  update [f0<5, g0<3, h0<6] z[f0, 1 + g0, h0] := r[f0, g0, h0]\n"
+     "  update [i0<5, j0<7] z[i0, 0, j0] := s[i0, j0]\n  update [f1<5, g1<3] z[f1, 1 + g1, 6] := v[f1, g1]\n"
+     "stage w: f32[w0<5, w1<31, w2<7] out tiled\n  update [l0<5, m0<30, n0<7] w[l0, m0, n0] := t[l0, m0, n0]\n"
+     "  update [o0<5, v0<7] w[o0, 30, v0] := u[o0, v0]\n"
+     "output y \"y\"\noutput z \"z\"\noutput w \"w\"\n"},
     {"concat stored in place, slices of it read the pieces", "contraction 2",
      "tensor x: f32[5, 4] input \"x\"\n"
      "tensor w: f32[4, 3] input \"w\"\n"
