@@ -67,6 +67,20 @@ int main(int, char **argv) {
   bad += refused(EK_SHAPE, "f64", [&] { run.output<double>("scores"); });
   bad += run.output<float>("scores").size() != 20 || run.output_dims("scores") != std::vector<std::int64_t>{2, 10};
   bad += std::string(code.input(0).name) != "image" || code.inputs() != 1 || code.report().kernels == 0;
+  static const char adds[] =
+      "graph \"g\" { input x: f32[2] input s: f32[2] y = Add(x, s) z = Neg(y) output y output z }";
+  einkorn::compiled_module tied = s.load(adds, sizeof adds - 1).compile(einkorn::options().state("y=s"));
+  einkorn::run total = tied.create_run();
+  const float two[] = {1, 2}, high[] = {10, 20};
+  total.set_input("x", two, 2, {2});
+  total.execute(), total.execute();
+  bad += tied.states() != 1 || total.snapshot<float>("s")[1] != 4;
+  total.restore("s", high, 2, {2});
+  total.execute();
+  bad += total.output<float>("z")[0] != -11;
+  total.reset();
+  bad += total.snapshot<float>("s")[0] != 0;
+  bad += refused(EK_USAGE, "it has s", [&] { total.reset("t"); });
   return bad;
 }
 EOF

@@ -487,5 +487,59 @@ for s in bash zsh fish; do e 0 'stage' "describe $s"; done
 e 2 'no command frob' 'describe man frob'
 e 2 'described as frob' 'describe frob'
 
+# ---- states ----
+printf 'graph "f" {\n input a: f32[5, 4]\n x = Neg(a)\n output x\n}\n' >"$work/makes.graph"
+printf 'graph "acc" {\n input s: f32[4]\n input x: f32[4]\n const k: f32[] = [0.5]\n y = Add(x, s)\n s2 = Mul(y, k)\n' \
+  >"$work/acc.graph"
+printf ' output s2\n output y\n}\n' >>"$work/acc.graph"
+e 0 '' "run $work/makes.graph -o $work/frames.npz -q"
+tied="$work/acc.graph --state s2=s"
+e 0 '' "run $tied --frames --inputs $work/frames.npz --eval --no-cache -o $work/acc.npz -q"
+e 0 'y f32\[5, 4\].* ok$' "run $tied --frames --inputs $work/frames.npz --expect $work/acc.npz"
+e 0 'y f32\[5, 4\].* ok$' "run $tied --frames --inputs $work/frames.npz --expect $work/acc.npz -v"
+has err 'loaded from the cache'
+e 0 '1 tensors' "run $tied --frames --inputs $work/frames.npz --dump s2 $work/s.npz"
+e 0 'y f32.* ok$' "run $tied --frames --inputs $work/frames.npz --expect $work/s.npz --expect $work/acc.npz"
+e 1 'input x: f32\[4\] is expected, f32\[5, 4\]' "run $tied --inputs $work/frames.npz"
+e 2 'no input has frames' "run $tied --frames"
+e 0 'state  s2=s' "info $tied"; has out 'output y: f32'
+e 0 'output s2 state s' "show $tied"
+e 0 'state "s" = "s2" exchanged' "show $tied --stage program"
+e 2 'OUTPUT=INPUT is expected' "check $work/acc.graph --state s2"
+e 2 'no output of the name s3' "check $work/acc.graph --state s3=s"
+e 0 '' "compile $tied -o $work/acc.so -q"
+cat >"$work/acc_main.c" <<'EOF'
+#include "acc_c.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static unsigned char memory[2][acc_c_STATES_BYTES + 64];
+int main(void) { /* two instances; one is brought back to where it was, and one begins again */
+  acc_c_states a, b;
+  float x[4] = {1, 2, 3, 4}, y[4], kept[4];
+  unsigned char *room[2];
+  for (int i = 0; i < 2; i++) room[i] = memory[i] + (64 - (size_t)memory[i] % 64) % 64;
+  if (acc_c_begin(NULL, NULL, 0) != acc_c_STATES_BYTES || acc_c_begin(&a, room[0], 1) != -2) return 1;
+  if (acc_c_begin(&a, room[0], acc_c_STATES_BYTES) < 0 || acc_c_begin(&b, room[1], acc_c_STATES_BYTES) < 0) return 2;
+  for (int i = 0; i < 2; i++)
+    if (acc_c_call(x, y, &a, NULL, 0)) return 3;
+  if (y[3] != 6 || a.bytes[0] != sizeof kept || acc_c_STATE0_BYTES != sizeof kept) return 4;
+  memcpy(kept, a.now[0], sizeof kept);
+  if (acc_c_call(x, y, &a, NULL, 0) || y[3] != 7 || acc_c_call(x, y, &b, NULL, 0) || y[3] != 4) return 5;
+  memcpy(a.now[0], kept, sizeof kept);
+  if (acc_c_call(x, y, &a, NULL, 0) || y[3] != 7) return 6;
+  acc_c_reset(&a);
+  return acc_c_call(x, y, &a, NULL, 0) || y[3] != 4;
+}
+EOF
+e 0 '' "compile $tied -o $work/acc_c.c -q"
+if command -v gcc >/dev/null; then
+  plain="-Wall -Wextra -pedantic -Werror"
+  expect 0 '' gcc -std=c17 -O1 -w -c "$work/acc_c.c" -o "$work/acc_c.o"
+  expect 0 '' gcc -std=c99 $plain -I"$work" "$work/acc_main.c" "$work/acc_c.o" -o "$work/acc_main"
+  expect 0 '' "$work/acc_main"
+  if command -v g++ >/dev/null; then expect 0 '' g++ -std=c++11 $plain -fsyntax-only -x c++ "$work/acc_c.h"; fi
+fi
+e 0 'y f32\[5, 4\].* ok$' "run $work/acc.so --frames --inputs $work/frames.npz --expect $work/acc.npz"
 echo "command line: $tests checks, $bad bad"
 [ "$bad" -eq 0 ]

@@ -260,6 +260,12 @@ typedef struct ek_options {
   /* An index that data bring and that lies outside of what it chooses from ends a run with EK_SHAPE, which names the
    * node, the value, its place and the range. 1: nobody looks; such a run gives some values, never memory of others */
   int unchecked;
+  /* States, NULL-terminated, or NULL: OUTPUT=INPUT ties an output to an input of the same type and sizes. Neither is
+   * an output or input of the module any more. Each run keeps the tensor, under the input's name: what the output is in
+   * one execute, the input is in the next. It begins with zeros, or, where INPUT is an initialiser, with its contents.
+   * EK_USAGE: no such name, or tied already; EK_SHAPE: types or sizes differ. ek_save cannot write such a model as
+   * .onnx; ek_diff compares one run, with the inputs that it is given. */
+  const char *const *states;
 } ek_options;
 EK_API void ek_options_init(ek_options *o);                     /* the defaults */
 EK_API void ek_options_init_sized(ek_options *o, size_t bytes); /* the same of a struct of so many bytes */
@@ -308,6 +314,9 @@ EK_API ek_code ek_module_output(const ek_module *m, int32_t i, ek_tensor_info *o
 /* The number of the input, or output, of that name; -1: there is none. */
 EK_API int32_t ek_module_find_input(const ek_module *m, const char *name);
 EK_API int32_t ek_module_find_output(const ek_module *m, const char *name);
+/* Its states (ek_options.states), under the names of their inputs. EK_USAGE: there is no such state. */
+EK_API int32_t ek_module_states(const ek_module *m);
+EK_API ek_code ek_module_state(const ek_module *m, int32_t i, ek_tensor_info *out);
 EK_API void ek_module_report(const ek_module *m, ek_report *out); /* what compiling it came to */
 
 /* ---- threads for runs ----
@@ -410,6 +419,18 @@ EK_API ek_code ek_run_output_dims(const ek_run *r, int32_t i, int64_t *dims, int
 EK_API const void *ek_run_output_data(const ek_run *r, int32_t i);
 /* After execute: the output of that name; data as ek_run_output_data. EK_USAGE: no such output, or nothing executed. */
 EK_API ek_code ek_run_get_output(ek_run *r, const char *name, ek_array *out);
+/* ---- states: what a run keeps from one execute to the next (ek_options.states). Each run has its own. An execute that
+ * fails leaves them as they were, but for those that the program changes in place, which it may have begun to change:
+ * until they are reset or restored, ek_run_execute gives EK_USAGE. ---- */
+/* The state gets its first value; name NULL: all states do. Sizes may be others afterwards. EK_USAGE: no such state. */
+EK_API ek_code ek_run_reset(ek_run *r, const char *name);
+/* What the state holds now: data is the run's own, valid until its next execute, reset or restore; copy it to keep it.
+ * EK_USAGE: no such state; its sizes are not known yet; a failed execute changed it. */
+EK_API ek_code ek_run_snapshot(ek_run *r, const char *name, ek_array *out);
+/* The state becomes a copy of `bytes` bytes at data, of its element type. EK_USAGE: no such state; EK_SHAPE: rank, a
+ * dimension that the model fixes, or bytes that are not what dims and the element type make. */
+EK_API ek_code ek_run_restore(ek_run *r, const char *name, const void *data, size_t bytes, const int64_t *dims,
+                              int32_t rank);
 /* after prepare: bytes of working memory: the value of the report's formula */
 EK_API int64_t ek_run_memory(const ek_run *r);
 /* most threads it computes in */

@@ -127,6 +127,10 @@ public:
     dims_.push_back(std::move(text));
     return *this;
   }
+  options &state(std::string text) { /* "OUTPUT=INPUT" */
+    states_.push_back(std::move(text));
+    return *this;
+  }
   options &threads(int n) { return c.threads = n, *this; }
   options &cache(std::string folder) { /* "": the user's */
     cache_ = std::move(folder), cached_ = true;
@@ -140,8 +144,12 @@ public:
     pointers_.clear();
     for (const std::string &d : dims_) pointers_.push_back(d.c_str());
     pointers_.push_back(nullptr);
+    const std::size_t tied = pointers_.size();
+    for (const std::string &s : states_) pointers_.push_back(s.c_str());
+    pointers_.push_back(nullptr);
     filled_ = c;
     if (!dims_.empty()) filled_.dims = pointers_.data();
+    if (!states_.empty()) filled_.states = pointers_.data() + tied;
     if (cached_) filled_.cache = cache_.c_str();
     if (!target_.empty()) filled_.target = target_.c_str();
     return &filled_;
@@ -149,7 +157,7 @@ public:
   ek_options c;
 
 private:
-  std::vector<std::string> dims_;
+  std::vector<std::string> dims_, states_;
   std::string cache_, target_;
   bool cached_ = false;
   mutable std::vector<const char *> pointers_;
@@ -185,6 +193,21 @@ public:
     return std::vector<std::int64_t>(a.dims, a.dims + a.rank);
   }
   void cancel() { ek_run_cancel(get()); } /* from any thread */
+  /* states: what execute leaves for the next one (options::state) */
+  void reset(const char *name = nullptr) { check(ek_run_reset(get(), name)); } /* of that name, or all */
+  /* the elements that it holds, until the next execute, reset or restore */
+  template <class T> view<const T> snapshot(const char *name) {
+    ek_array a;
+    check(ek_run_snapshot(get(), name, &a));
+    detail::check_type<T>(a.type, name);
+    return view<const T>(static_cast<const T *>(a.data), a.bytes / sizeof(T));
+  }
+  /* copies `count` elements at data */
+  template <class T>
+  void restore(const char *name, const T *data, std::size_t count, std::initializer_list<std::int64_t> dims) {
+    check(
+        ek_run_restore(get(), name, data, count * sizeof *data, dims.begin(), static_cast<std::int32_t>(dims.size())));
+  }
   ek_run *get() const noexcept { return h_.get(); }
 
 private:
@@ -218,6 +241,7 @@ public:
     return run(r, get());
   }
   std::int32_t inputs() const { return ek_module_inputs(get()); }
+  std::int32_t states() const { return ek_module_states(get()); }
   std::int32_t outputs() const { return ek_module_outputs(get()); }
   ek_tensor_info input(std::int32_t i) const { return info(ek_module_input, i); }
   ek_tensor_info output(std::int32_t i) const { return info(ek_module_output, i); }

@@ -96,7 +96,7 @@ def _log(level, text):
 
 def _options(dims=None, threads=0, target=None, precision="model", accuracy="default", ops=None, cache=None,
              memory_limit=0, progress=None, optimize=3, codegen="auto", watch=None, unchecked=False, evaluate=0,
-             compile_threads=0, compile_memory=0):
+             compile_threads=0, compile_memory=0, states=None):
     """A dict as the extension reads it."""
     return {"dims": _dims(dims), "threads": threads, "target": None if target is None else os.fspath(target),
             "precision": _choice("precision", precision, _PRECISION),
@@ -105,11 +105,12 @@ def _options(dims=None, threads=0, target=None, precision="model", accuracy="def
             "memory_limit": _bytes_number("memory_limit", memory_limit), "progress": progress, "optimize": optimize,
             "codegen": _choice("codegen", codegen, _CODEGEN), "watch": list(watch or []), "unchecked": int(unchecked),
             "evaluate": evaluate, "compile_threads": compile_threads,
+            "states": ["%s=%s" % both for both in (states or {}).items()],
             "compile_memory": _bytes_number("compile_memory", compile_memory), "log": _log}
 
 
 def compile(model, *, dims=None, threads=0, target=None, precision="model", accuracy="default", ops=None, cache=None,
-            memory_limit=0, progress=None, **more):
+            memory_limit=0, progress=None, states=None, **more):
     """Compiles a model to a Module.
 
     model         path of a file (.onnx, or a graph as text), its bytes, or an onnx.ModelProto
@@ -122,13 +123,16 @@ def compile(model, *, dims=None, threads=0, target=None, precision="model", accu
     cache         True: keep compiled code in the user's cache folder; a path: in that folder
     memory_limit  most bytes of working memory of a run, such as "1G"; 0: no limit
     progress      called as progress(phase, part done); a true answer cancels
+    states        {output: input}: each output is tied to that input. Neither is an output or input any more: the tensor
+                  stays inside, and what the output is in one call, the input is in the next; at first zeros, or the
+                  contents of the initialiser of that name. See Module.reset, snapshot and restore
     more          optimize (0 to 3), codegen ("auto", "llvm"), watch (names of tensors that become outputs),
                   unchecked (no check of indices), compile_threads, compile_memory
 
     Raises an EinkornError, such as ModelError, UnsupportedError or ShapeError. Ctrl-C ends it.
     """
     return Module(model, _options(dims, threads, target, precision, accuracy, ops, cache, memory_limit, progress,
-                                  **more))
+                                  states=states, **more))
 
 
 def load(library):
@@ -172,6 +176,12 @@ class Module(_core.Module):
     def outputs(self):
         """The outputs, as Tensor."""
         return tuple(_tensor(*row) for row in self._outputs)
+
+    @property
+    def states(self):
+        """What stays from call to call, as Tensor, under the names of the inputs. All calls of the module share one set
+        of states; what bind() gives has its own."""
+        return tuple(_tensor(*row) for row in self._states)
 
     @property
     def report(self):

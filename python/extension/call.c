@@ -67,19 +67,44 @@ static context *context_new(module_object *m) {
   context_free(m, x);
   return NULL;
 }
+/* Where there are states all calls share one context, with whose states each goes on. */
 static context *context_take(module_object *m) {
+  if (m->taken) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "another thread runs this module, and its calls share their states: bind() makes a callable with "
+                    "states of its own");
+    return NULL;
+  }
   if (!module_enter(m)) return NULL;
   context *x = m->spare;
   if (x)
     m->spare = x->next;
   else if (!(x = context_new(m)))
     module_leave(m);
+  m->taken = x && m->nstate;
   return x;
 }
 static void context_give(module_object *m, context *x) {
   context_release(m, x);
   x->next = m->spare;
   m->spare = x;
+  m->taken = false;
+  module_leave(m);
+}
+/* For a Bound: of a module with states one of its own. */
+static context *context_own(module_object *m) {
+  if (!m->nstate) return context_take(m);
+  if (!module_enter(m)) return NULL;
+  context *x = context_new(m);
+  if (!x) module_leave(m);
+  return x;
+}
+static void context_disown(module_object *m, context *x) {
+  if (!m->nstate) {
+    context_give(m, x);
+    return;
+  }
+  context_free(m, x);
   module_leave(m);
 }
 
@@ -437,7 +462,7 @@ PyObject *module_bind(PyObject *self, PyObject *args, PyObject *kwargs) {
   bound_object *b = (bound_object *)alloc((PyTypeObject *)bound_type, 0);
   if (b) {
     b->m = (module_object *)Py_NewRef(self);
-    if (!arguments_dicts(m, args, kwargs, &a, &b->given) || !(b->x = context_take(m)) ||
+    if (!arguments_dicts(m, args, kwargs, &a, &b->given) || !(b->x = context_own(m)) ||
         !bind_all(m, b->x, a.in, b->given ? a.out : NULL))
       Py_CLEAR(b);
   }
@@ -467,12 +492,62 @@ static PyObject *bound_call(PyObject *self, PyObject *args, PyObject *kwargs) {
 static void bound_dealloc(PyObject *self) {
   bound_object *b = (bound_object *)self;
   PyTypeObject *type = Py_TYPE(self);
-  if (b->x) context_give(b->m, b->x);
+  if (b->x) context_disown(b->m, b->x);
   Py_XDECREF((PyObject *)b->m);
   Py_XDECREF(b->outputs);
   ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);
 }
-static PyType_Slot bound_slots[] = {{Py_tp_call, bound_call}, {Py_tp_dealloc, bound_dealloc}, {0, NULL}};
+/* ---- states --------------------------------------------------------------------------------------- */
+PyObject *module_reset(PyObject *self, PyObject *args) {
+  module_object *m = (module_object *)self;
+  context *x = context_take(m);
+  if (!x) return NULL;
+  PyObject *done = states_reset(x->r, args);
+  context_give(m, x);
+  return done;
+}
+PyObject *module_snapshot(PyObject *self, PyObject *none) {
+  module_object *m = (module_object *)self;
+  (void)none;
+  context *x = context_take(m);
+  if (!x) return NULL;
+  PyObject *all = states_snapshot(m, x->r);
+  context_give(m, x);
+  return all;
+}
+PyObject *module_restore(PyObject *self, PyObject *dict) {
+  module_object *m = (module_object *)self;
+  context *x = context_take(m);
+  if (!x) return NULL;
+  PyObject *done = states_restore(m, x->r, dict);
+  context_give(m, x);
+  return done;
+}
+static bool bound_free(const bound_object *b) {
+  if (b->busy) PyErr_SetString(PyExc_RuntimeError, "another thread runs these bound arrays");
+  return !b->busy;
+}
+static PyObject *bound_reset(PyObject *self, PyObject *args) {
+  bound_object *b = (bound_object *)self;
+  return bound_free(b) ? states_reset(b->x->r, args) : NULL;
+}
+static PyObject *bound_snapshot(PyObject *self, PyObject *none) {
+  bound_object *b = (bound_object *)self;
+  (void)none;
+  return bound_free(b) ? states_snapshot(b->m, b->x->r) : NULL;
+}
+static PyObject *bound_restore(PyObject *self, PyObject *dict) {
+  bound_object *b = (bound_object *)self;
+  return bound_free(b) ? states_restore(b->m, b->x->r, dict) : NULL;
+}
+static PyMethodDef bound_methods[] = {
+    {"reset", bound_reset, METH_VARARGS, "reset(name=None)\n\nAs of the module, for the states of this callable."},
+    {"snapshot", bound_snapshot, METH_NOARGS, "snapshot()\n\nAs of the module, for the states of this callable."},
+    {"restore", bound_restore, METH_O, "restore(states)\n\nAs of the module, for the states of this callable."},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot bound_slots[] = {
+    {Py_tp_call, bound_call}, {Py_tp_dealloc, bound_dealloc}, {Py_tp_methods, bound_methods}, {0, NULL}};
 PyType_Spec bound_spec = {"einkorn._core.Bound", sizeof(bound_object), 0,
                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, bound_slots};

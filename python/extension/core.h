@@ -7,6 +7,7 @@
  *   values.c    arrays of Python as memory of inputs and outputs
  *   dlpack.c    tensors of other libraries, by DLPack
  *   call.c      running: calls, and the type Bound
+ *   states.c    what stays from call to call
  *
  * Python's limited API of 3.11: one file serves all later versions. Functions return NULL or -1 with a Python
  * exception set, as Python's own do. The GIL is held, but while the library compiles, saves or runs. */
@@ -39,9 +40,10 @@ typedef struct module_object {
   Py_buffer source;        /* the model's bytes where it came from memory; obj NULL: it did not */
   PyObject *options;       /* dict that it was compiled with */
   PyThread_type_lock lock; /* of the session: one thread at a time */
-  int32_t nin, nout;
-  tensor *in, *out;
-  context *spare; /* runs that no call uses */
+  int32_t nin, nout, nstate;
+  tensor *in, *out, *state;
+  context *spare; /* runs that no call uses; of a module with states the one that all calls share */
+  bool taken;     /* with states: a call uses that one */
   int active;     /* calls and Bounds that use a context, and calls of the session */
   bool closed;    /* by close(): the rest ends with the last of them */
 } module_object;
@@ -66,7 +68,7 @@ bool ops_load(ek_session *s, PyObject *definitions);
 /* ---- options.c --------------------------------------------------------------------------------- */
 typedef struct options {
   ek_options o;
-  const char *dims[65], *watch[257]; /* borrowed from the dict */
+  const char *dims[65], *watch[257], *states[257]; /* borrowed from the dict */
 } options;
 bool options_from(PyObject *dict, options *out); /* false: exception */
 bool option_number(PyObject *dict, const char *key, uint64_t *out);
@@ -111,9 +113,17 @@ PyObject *module_call(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *module_run(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *module_bind(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *module_profile(PyObject *self, PyObject *args);
+PyObject *module_reset(PyObject *self, PyObject *args);
+PyObject *module_snapshot(PyObject *self, PyObject *none);
+PyObject *module_restore(PyObject *self, PyObject *dict);
 void contexts_free(module_object *m);
 /* the arrays of a dict, borrowed, in the order of the inputs; false: exception */
 bool inputs_by_name(module_object *m, PyObject *dict, PyObject **out);
+
+/* ---- states.c ---------------------------------------------------------------------------------- */
+PyObject *states_reset(ek_run *r, PyObject *args);
+PyObject *states_snapshot(module_object *m, ek_run *r);
+PyObject *states_restore(module_object *m, ek_run *r, PyObject *dict);
 
 /* ---- diff.c ------------------------------------------------------------------------------------ */
 /* _diff(options, inputs, rtol, atol, save, passes, reference, checked) -> dict */

@@ -60,9 +60,14 @@ static bool listed(PyObject *dict, const char *key, PyObject *name) {
 }
 static bool tensors_fill(module_object *m) {
   ek_tensor_info i;
-  int32_t nin = ek_module_inputs(m->code), nout = ek_module_outputs(m->code);
+  int32_t nin = ek_module_inputs(m->code), nout = ek_module_outputs(m->code), nstate = ek_module_states(m->code);
   m->in = calloc((size_t)nin + 1, sizeof *m->in), m->out = calloc((size_t)nout + 1, sizeof *m->out);
-  if (!m->in || !m->out) return PyErr_NoMemory(), false;
+  m->state = calloc((size_t)nstate + 1, sizeof *m->state);
+  if (!m->in || !m->out || !m->state) return PyErr_NoMemory(), false;
+  while (m->nstate < nstate) {
+    ek_module_state(m->code, m->nstate, &i);
+    if (!tensor_fill(&m->state[m->nstate++], &i)) return false;
+  }
   for (m->nin = 0; m->nin < nin;) {
     ek_module_input(m->code, m->nin, &i);
     tensor *t = &m->in[m->nin++];
@@ -188,7 +193,7 @@ static void module_dealloc(PyObject *self) {
   PyObject_GC_UnTrack(self);
   end(m);
   if (m->lock) PyThread_free_lock(m->lock);
-  tensors_free(m->in, m->nin), tensors_free(m->out, m->nout);
+  tensors_free(m->in, m->nin), tensors_free(m->out, m->nout), tensors_free(m->state, m->nstate);
   Py_XDECREF(m->options);
   ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);
@@ -207,6 +212,10 @@ static PyObject *get_inputs(PyObject *self, void *none) {
 static PyObject *get_outputs(PyObject *self, void *none) {
   (void)none;
   return tensors_list(((module_object *)self)->out, ((module_object *)self)->nout);
+}
+static PyObject *get_states(PyObject *self, void *none) {
+  (void)none;
+  return tensors_list(((module_object *)self)->state, ((module_object *)self)->nstate);
 }
 static PyObject *report_dict(const ek_report *r) {
   return Py_BuildValue(
@@ -300,6 +309,12 @@ static PyMethodDef methods[] = {
     {"bind", (PyCFunction)(void *)module_bind, METH_VARARGS | METH_KEYWORDS,
      "bind(inputs, out=None)\n\nA callable without arguments that runs the module on these arrays each time, for the\n"
      "least cost of a call. inputs, out: as for run."},
+    {"reset", module_reset, METH_VARARGS,
+     "reset(name=None)\n\nThe state of that name begins again, or all states do: with zeros, or with the contents of "
+     "the\ninitialiser of its name."},
+    {"snapshot", module_snapshot, METH_NOARGS, "snapshot()\n\nWhat the states hold now: a dict of new arrays by name."},
+    {"restore", module_restore, METH_O,
+     "restore(states)\n\nStates become copies of these arrays, a dict by name; others stay as they are."},
     {"_close", close_module, METH_NOARGS, NULL},
     {"_profile", module_profile, METH_O, NULL},
     {"_save", save, METH_VARARGS, NULL},
@@ -309,11 +324,9 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef getters[] = {
-    {"_inputs", get_inputs, NULL, NULL, NULL},
-    {"_outputs", get_outputs, NULL, NULL, NULL},
-    {"_report", get_report, NULL, NULL, NULL},
-    {"_options", get_options, NULL, NULL, NULL},
-    {NULL, NULL, NULL, NULL, NULL},
+    {"_inputs", get_inputs, NULL, NULL, NULL},   {"_outputs", get_outputs, NULL, NULL, NULL},
+    {"_states", get_states, NULL, NULL, NULL},   {"_report", get_report, NULL, NULL, NULL},
+    {"_options", get_options, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL},
 };
 static PyType_Slot slots[] = {
     {Py_tp_new, module_new},

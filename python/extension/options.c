@@ -52,5 +52,6 @@ bool options_from(PyObject *dict, options *out) {
   o->cache = option_text(dict, "cache");
   o->dims = option_texts(dict, "dims", out->dims, 64);
   o->watch = option_texts(dict, "watch", out->watch, 256);
+  o->states = option_texts(dict, "states", out->states, 256);
   return !PyErr_Occurred();
 }

@@ -273,6 +273,7 @@ static void own_start(contest *t, bool cached, double *ms, double *memory) {
   for (size_t i = 0; i < sizeof head / sizeof *head; i++) vec_push(k->a, v, head[i]);
   for (uint32_t i = 0; i < k->dims.n; i++) vec_push(k->a, v, "--dim"), vec_push(k->a, v, k->dims.v[i]);
   for (uint32_t i = 0; i < k->ops.n; i++) vec_push(k->a, v, "--ops"), vec_push(k->a, v, k->ops.v[i]);
+  for (uint32_t i = 0; i < k->states.n; i++) vec_push(k->a, v, "--state"), vec_push(k->a, v, k->states.v[i]);
   if (k->target) vec_push(k->a, v, "--target"), vec_push(k->a, v, k->target);
   if (k->accuracy)
     vec_push(k->a, v, "--accuracy"), vec_push(k->a, v, k->accuracy == EK_ACCURACY_FAST ? "fast" : "strict");

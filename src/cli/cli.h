@@ -40,6 +40,8 @@ typedef struct cli {
   const struct command *cmd; /* subcommand; NULL: not known yet */
   strvec args;               /* arguments that are no options */
   strvec ops;                /* --ops: files of definitions */
+  strvec states;             /* --state: OUTPUT=INPUT */
+  ndarray *stacked;          /* --frames: the outputs of all frames, once they are there */
   strvec dims;               /* --dim: NAME=SIZE or NAME=LEAST:LIKELY:MOST */
   strvec input;              /* --input: NAME=SPEC */
   strvec dump;               /* --dump: what and the file, in turn */
@@ -82,6 +84,7 @@ typedef struct cli {
   bool verify;               /* --verify */
   bool no_cache;             /* --no-cache */
   bool unchecked;            /* --unchecked */
+  bool frames;               /* --frames */
   bool passes;               /* --passes */
   bool help;                 /* --help */
   bool version;              /* --version */
@@ -160,6 +163,7 @@ typedef struct host_tensor {
   ek_tensor_info info; /* what the module states about it */
   ndarray d;           /* its data; owned by the program's arena */
   bool made;           /* not given: random */
+  int64_t frames;      /* frames of the array, the first of which is d; 0: it has none, and is the same in each */
 } host_tensor;
 /* a tensor's type and sizes as text, such as f32[N, 3] */
 const char *tensor_text(arena *a, etype t, uint32_t rank, const int64_t *dims, const char *const *names);
@@ -203,6 +207,13 @@ void read_expected(cli *k, ek_module *m, expected *e);
 /* Compares an output with what is expected of it, and prints how they differ. True: they agree. */
 const char *place_text(arena *a, uint32_t rank, const int64_t *at); /* an element's index, such as [0, 3] */
 bool tell_comparison(cli *k, const ndarray *d, const char *name, const ndarray *want, json *j);
+/* ---- frames.c: run --frames ------------------------------------------------------------------ */
+/* The array of t has an axis more: t->d becomes its first frame. False: it has not, or --frames was not given. */
+bool frames_of(cli *k, host_tensor *t);
+/* executes once for each frame; the outputs of all are in k->stacked then */
+ek_code frames_run(cli *k, ek_module *m, ek_run *r, host_tensor *in);
+/* output_array, but of all frames where there are any */
+ndarray result_array(cli *k, ek_module *m, ek_run *r, int32_t i, ek_tensor_info *info);
 /* ---- watch.c --------------------------------------------------------------------------------- */
 /* Values on the way that --dump and --expect ask for; NULL: none. False: said why. */
 bool watched(cli *k, ek_model *model, const char *const **names, int *code);

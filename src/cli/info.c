@@ -94,6 +94,7 @@ int cmd_info(cli *k) {
     int code = tensors(k, m, false);
     if (!code) code = tensors(k, m, true);
     if (code) return code;
+    for (uint32_t i = 0; i < k->states.n; i++) printf("state  %s\n", k->states.v[i]);
   }
   e = ek_model_describe(m, &o, &f);
   if (e) return fail(k, e);

@@ -150,6 +150,7 @@ static void take_array(feeding *f, int32_t i) {
   const ndarray text = t->d;
   if (text.type == ET_STR && !nd_bytes(f->k->a, &text, &t->d))
     ctx_fail(f->k->c, E_MEMORY, "input %s: too many strings", t->info.name);
+  frames_of(f->k, t);
   check_fit(f->k, &t->info, &t->d);
 }
 
@@ -323,15 +324,15 @@ bool bind_inputs(cli *k, ek_module *m, ek_run *r, host_tensor **in, int *code) {
   f.from = NEWN(k->a, const ndarray *, n + 1);
   find_inputs(&f);
   for (int32_t i = 0; i < n; i++) {
-    const ndarray *d = &(*in)[i].d;
-    ek_code e = ek_run_shape(r, i, d->dims, (int32_t)d->rank);
-    const void *data = d->data;
-    if ((uintptr_t)data % 8) { /* members of an .npz lie anywhere */
-      uint8_t *copy = arena_alloc(k->a, d->bytes + 1);
-      memcpy(copy, data, d->bytes);
-      data = copy;
+    host_tensor *t = &(*in)[i];
+    ek_code e = ek_run_shape(r, i, t->d.dims, (int32_t)t->d.rank);
+    if ((uintptr_t)t->d.data % 8) { /* members of an .npz lie anywhere */
+      const size_t bytes = t->d.bytes * (size_t)(t->frames ? t->frames : 1);
+      uint8_t *copy = arena_alloc(k->a, bytes + 1);
+      memcpy(copy, t->d.data, bytes);
+      t->d.data = copy;
     }
-    if (!e) e = ek_run_bind_input(r, i, data);
+    if (!e) e = ek_run_bind_input(r, i, t->d.data);
     if (e) {
       *code = fail_text(k, e, arena_fmt(k->a, "error: %s", ek_run_message(r)));
       return false;

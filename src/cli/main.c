@@ -124,7 +124,10 @@ ek_options compile_options(cli *k) {
   ek_options_init(&o);
   vec_push(k->a, k->dims, NULL);
   k->dims.n--;
+  vec_push(k->a, k->states, NULL);
+  k->states.n--;
   o.optimize = k->optimize, o.threads = k->threads, o.compile_threads = k->compile_threads, o.target = k->target,
+  o.states = k->states.v;
   o.dims = k->dims.v, o.fuel = k->fuel, o.verify = k->verify, o.stop_after = k->stop_after;
   o.memory_limit = k->memory_limit;
   o.accuracy = (ek_accuracy)k->accuracy;

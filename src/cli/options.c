@@ -96,6 +96,12 @@ const option options[] = {
      "and 2G, too"},
     {"dim", 0, "N=8,..", O_LIST, AT(dims), CMD_MODEL,
      "fixes a symbolic dimension, or with N=1:8:64 bounds it: the least, the likely and the most; may be given again"},
+    {"state", 0, "OUTPUT=INPUT", O_LIST, AT(states), CMD_MODEL & ~CMD_DIFF,
+     "ties an output to an input: the tensor stays inside, and what the output is in one run, the input is in the next "
+     "(at first zeros, or the initialiser of that name); may be given again"},
+    {"frames", 0, NULL, O_FLAG, AT(frames), CMD_RUN,
+     "one run after the other: arrays of inputs, and those that are expected, may have one axis more, in front, for "
+     "the runs"},
     {"no-cache", 0, NULL, O_FLAG, AT(no_cache), CMD_RUN | CMD_BENCH | RARE,
      "compiles anew, and keeps nothing on disk (see EINKORN_CACHE_DIR)"},
     {"timing", 0, NULL, O_FLAG, AT(timing), CMD_MODEL | RARE, "time of each pass"},

@@ -65,7 +65,7 @@ static void write_outputs(cli *k, ek_module *m, ek_run *r) {
   z.arrays = NEWN(k->a, ndarray, ek_module_outputs(m) + 1);
   for (int32_t i = 0; i < ek_module_outputs(m); i++) {
     ek_tensor_info t;
-    ndarray d = output_array(m, r, i, &t);
+    ndarray d = result_array(k, m, r, i, &t);
     if (is_watched(k, t.name)) continue;
     z.arrays[z.n] = d;
     z.names[z.n++] = arena_strdup(k->a, t.name);
@@ -88,7 +88,7 @@ static void begin_report(cli *k, ek_module *m, ek_run *r, double ms, json *j) {
 /* What came out of one output: told, or compared. False: it is not what was expected. */
 static bool tell_result(cli *k, ek_module *m, ek_run *r, int32_t i, const expected *want, json *j) {
   ek_tensor_info t;
-  ndarray d = output_array(m, r, i, &t);
+  ndarray d = result_array(k, m, r, i, &t);
   bool same = true;
   /* the output was asked for by --dump alone */
   if (is_watched(k, t.name) && !(k->expect && want->of[i])) return true;
@@ -142,7 +142,7 @@ int cmd_run(cli *k) {
   if (!bind_inputs(k, m, r, &in, &code)) return code;
   progress_phase("running", 0);
   double t0 = now_ms();
-  e = ek_run_execute(r);
+  e = k->frames ? frames_run(k, m, r, in) : ek_run_execute(r);
   double ms = now_ms() - t0;
   if (e) return fail_text(k, e, arena_fmt(k->a, "error: %s", ek_run_message(r)));
   progress_clear();

@@ -12,6 +12,13 @@ static const ek_value_info *values_of(cli *k, ek_model *model, size_t *n) {
 static bool names(const char *what, const ek_value_info *v) {
   return !strcmp(what, "all") || !strcmp(what, v->name) || !strcmp(what, v->node);
 }
+/* An output that is tied to an input is no output any more. */
+static bool is_state(const cli *k, const char *name) {
+  const size_t n = strlen(name);
+  for (uint32_t i = 0; i < k->states.n; i++)
+    if (!strncmp(k->states.v[i], name, n) && k->states.v[i][n] == '=') return true;
+  return false;
+}
 bool watched(cli *k, ek_model *model, const char *const **out, int *code) {
   size_t n = 0;
   npz z = {0};
@@ -23,7 +30,7 @@ bool watched(cli *k, ek_model *model, const char *const **out, int *code) {
     bool wanted = false;
     for (uint32_t d = 0; d < k->dump.n; d += 2) wanted |= names(k->dump.v[d], &v[i]);
     for (uint32_t j = 0; j < z.n; j++) wanted |= !strcmp(z.names[j], v[i].name);
-    if (wanted && v[i].output < 0) vec_push(k->a, k->watch, v[i].name);
+    if (wanted && (v[i].output < 0 || is_state(k, v[i].name))) vec_push(k->a, k->watch, v[i].name);
   }
   for (uint32_t d = 0; d < k->dump.n; d += 2) {
     strvec known = {0};
@@ -85,7 +92,7 @@ static void dump_to(cli *k, const char *file, ek_model *model, ek_module *m, ek_
     int32_t o = ek_module_find_output(m, v[i].name);
     for (uint32_t d = 0; d < k->dump.n; d += 2) wanted |= !strcmp(k->dump.v[d + 1], file) && names(k->dump.v[d], &v[i]);
     if (!wanted || o < 0) continue;
-    z.arrays[z.n] = output_array(m, r, o, &t);
+    z.arrays[z.n] = result_array(k, m, r, o, &t);
     z.names[z.n++] = v[i].name;
   }
   if (!npz_write(k->c, file, &z)) ctx_unwind(k->c);

@@ -246,6 +246,7 @@ bool options_read(ctx *c, const ek_session *s, const ek_options *given, pipe_opt
                      .fuel = o.fuel,
                      .verify = o.verify != 0,
                      .watch = o.watch,
+                     .states = o.states,
                      .pass = o.pass,
                      .pass_user = o.pass_user};
   out->progress = s->progress, out->progress_user = s->progress_user;
@@ -376,6 +377,23 @@ ek_code ek_model_output(ek_model *m, int32_t i, ek_tensor_info *out) {
   return tensor_of(m, m->p->g->outputs.v[i], out);
 }
 
+/* ---- states ---------------------------------------------------------------------------------- */
+/* OUTPUT=INPUT; where the name of an output has '=' in it, the last place behind one counts. */
+static void tie_state(graph *g, const char *text) {
+  const char *eq = strchr(text, '=');
+  if (!eq || eq == text || !eq[1])
+    ctx_fail(g->c, E_USAGE, "state '%s': OUTPUT=INPUT is expected, the names of an output and of an input", text);
+  for (const char *at = eq; at; at = strchr(at + 1, '='))
+    for (uint32_t i = 0; i < g->outputs.n; i++)
+      if (strlen(g->outputs.v[i]->source) == (size_t)(at - text) &&
+          !strncmp(g->outputs.v[i]->source, text, (size_t)(at - text)))
+        eq = at;
+  graph_tie(g, intern_n(g->c, text, (size_t)(eq - text)), eq + 1);
+}
+void tie_states(graph *g, const char *const *states) {
+  for (; states && *states; states++) tie_state(g, *states);
+}
+
 /* ---- a compilation --------------------------------------------------------------------------- */
 static ek_code guarded(ctx *c, ek_model *m, const ek_options *o, void (*setup)(pipeline *p, void *env),
                        ek_code (*fn)(pipeline *p, void *env), void *env) {
@@ -387,6 +405,7 @@ static ek_code guarded(ctx *c, ek_model *m, const ek_options *o, void (*setup)(p
       if (setup) setup(p, env);
       source src = model_source(m);
       if (pipe_load(p, &src)) {
+        if (!p->o.part) tie_states(p->g, po.states);
         if (po.watch) watch_values(p->g, po.watch);
         if (p->o.part) graph_cut(p->g, p->o.part);
         ops_sources ops = own_ops_sources(c, m->ops, m->nops);

@@ -69,6 +69,9 @@ static void describe_module(sbuf *b, ctx *c, const ek_module *m, const char *key
   put_double(b, r->total_ms);
   put_tensors(b, m->d->in, m->d->inputs);
   put_tensors(b, m->d->out, m->d->outputs);
+  put_tensors(b, m->d->state, m->d->states);
+  for (int64_t i = 0; i < m->d->states; i++)
+    put_u64(b, (uint64_t)m->d->between[i].first), put_u64(b, (uint64_t)m->d->between[i].places);
   put_warnings(b, c);
 }
 typedef struct reader {
@@ -142,6 +145,11 @@ static ek_rt_model *read_module(reader *r, ctx *c, ek_report *rep) {
   rep->code_ms = get_double(r); /* time of the compilation, only to tell how much was saved; see adopt */
   d->in = get_tensors(r, &d->inputs);
   d->out = get_tensors(r, &d->outputs);
+  d->state = get_tensors(r, &d->states);
+  ek_rt_state *between = NEWN(r->a, ek_rt_state, d->states + 1);
+  for (int64_t i = 0; i < d->states; i++)
+    between[i].first = (int64_t)get_u64(r), between[i].places = (int64_t)get_u64(r);
+  d->between = between, d->version = d->states ? 3 : 2;
   uint64_t warnings = get_u64(r);
   for (uint64_t i = 0; i < warnings && !r->bad; i++) {
     srcpos pos = {.file = get_text(r)};

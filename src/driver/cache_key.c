@@ -14,7 +14,7 @@
 
 /* Whoever adds an option decides here whether it changes code. (Where `watch` is set, or an inner option, the cache is
  * not asked.) */
-_Static_assert(sizeof(pipe_opts) == 160 && sizeof(dimfix) == 40,
+_Static_assert(sizeof(pipe_opts) == 168 && sizeof(dimfix) == 40,
                "is the new field part of the key (below), or does it not change the code? Then change these numbers");
 
 /* ---- builds ---------------------------------------------------------------------------------- */
@@ -112,6 +112,7 @@ const char *cache_key(ctx *c, const ek_model *m, const pipe_opts *o, uint8_t mod
     put_text(&b, "dim", o->dims[i].name);
     sb_fmt(&b, " %lld:%lld:%lld", (long long)o->dims[i].lo, (long long)o->dims[i].value, (long long)o->dims[i].hi);
   }
+  for (const char *const *s = o->states; s && *s; s++) put_text(&b, "state", *s);
   for (uint32_t i = 0; i < m->nops; i++) {
     bytes f;
     const ops_source s = own_ops_source(&m->ops[i]);

@@ -559,7 +559,8 @@ ek_code ek_diff(ek_model *m, const ek_diff_options *given, ek_difference *out) {
   const size_t n = d.want.save ? strlen(d.want.save) : 0;
   if (!code && d.want.save && (n < 6 || strcmp(d.want.save + n - 5, ".onnx")))
     code = session_fail(m->s, EK_USAGE, "%s: the part is written as NAME.onnx", d.want.save);
-  d.o.cache = NULL, d.o.watch = NULL, d.o.profile = 0, d.o.evaluate = 0, d.o.stop_after = NULL, d.o.pass = NULL;
+  d.o.cache = NULL, d.o.watch = NULL, d.o.states = NULL, d.o.profile = 0, d.o.evaluate = 0, d.o.stop_after = NULL,
+  d.o.pass = NULL;
   if (!code) code = quietly(&d);
   diff_end_run(&d);
   ek_module_close(d.sizes);

@@ -143,6 +143,7 @@ bool model_lowered(ek_model *m, ek_code *code); /* lowers the model if it was no
 ek_code in_pipe(ek_model *m, const ek_options *o, void (*setup)(pipeline *p, void *env),
                 ek_code (*fn)(pipeline *p, void *env), void *env, ctx **keep);
 void fill_tensor(ek_tensor_info *out, const char *name, etype t, uint32_t rank, ctx *c, const sz *shape);
+void tie_states(graph *g, const char *const *states); /* of ek_options.states; NULL: none */
 /* ---- watch.c: values that become outputs: those of these names, or "*"; unwinds where there is none ---- */
 void watch_values(graph *g, const char *const *names);
 /* ---- save_onnx.c ----------------------------------------------------------------------------- */
@@ -159,16 +160,34 @@ typedef struct inner_options {
 /* ek_compile with more options; x NULL: without. The cache is not asked with them */
 ek_code compile_inner(ek_model *model, const ek_options *given, const inner_options *x, ek_module **out);
 void module_free(ek_module *m);
-/* the descriptor of a module, in which plan, run and weights are still missing */
-ek_rt_model *describe(ctx *c, emodule *m, const char *name, const char *memory);
+/* the descriptor of a module, in which plan, run and weights are still missing; p: NULL where there is no code */
+ek_rt_model *describe(ctx *c, emodule *m, const program *p, const char *name, const char *memory);
+static inline int64_t model_states(const ek_rt_model *d) { return d->version >= 3 ? d->states : 0; }
 /* what is known of it before there is code, then how long everything took */
 void report_program(pipeline *p, ek_report *r);
 void report_times(pipeline *p, ek_report *r);
 uint32_t program_kernels(const program *p);
+/* ---- state.c: what stays from run to run, of one run object ---- */
+typedef struct run_states run_states;
+run_states *states_new(const memory *mem, const ek_rt_model *d, bool *ok); /* NULL: there are none, or no memory: *ok */
+void states_free(run_states *s);
+/* The sizes of the states are known: dims of all, one after the other. Those that were not begun get their first value.
+ * EK_SHAPE: one was begun with other sizes; EK_MEMORY. The text of a failure goes to `why`. */
+ek_code states_size(run_states *s, const int64_t *dims, text *why);
+int64_t states_bytes(const run_states *s); /* that they take */
+/* where the next run finds the old values and puts the new ones; EK_USAGE: one was lost (states_after) */
+ek_code states_before(run_states *s, const void **in, void **out, text *why);
+void states_after(run_states *s, bool good); /* the run is done; not good: those in place are lost */
+void states_mark(run_states *s);             /* see run_mark_memory */
+/* The API's functions of the same names; name NULL: all. s NULL: there are no states. */
+ek_code states_reset(run_states *s, const char *name, text *why);
+ek_code states_snapshot(run_states *s, const char *name, ek_array *out, text *why);
+ek_code states_restore(run_states *s, const ek_array *from, text *why);
 /* ---- run.c ----------------------------------------------------------------------------------- */
 /* Before the first prepare: memory that the run gets is filled with ones, so that no element that is not written has
  * the right value by chance. */
 void run_mark_memory(ek_run *r);
+bool tensor_bytes(const ek_rt_tensor *t, const int64_t *dims, int64_t *bytes); /* false: too many */
 /* working memory, if the sizes of all inputs are fixed */
 bool run_need(const ek_rt_model *d, int threads, int64_t *bytes);
 /* ---- threads.c ------------------------------------------------------------------------------- */

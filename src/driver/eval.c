@@ -42,7 +42,7 @@ static bool late_between(void *env, atom a, sz *lo, sz *hi) {
 static void bind_symbols(sizes *s, const int64_t *dims) {
   emodule *m = s->m->p->m;
   uint32_t at = 0;
-  for (uint32_t i = 0; i < m->inputs.n; i++) {
+  for (uint32_t i = 0; i < m->inputs.n - m->states.n; i++) {
     const tensor *t = xt(m, m->inputs.v[i].t);
     for (uint32_t d = 0; d < t->rank; d++, at++) {
       atom a;
@@ -52,7 +52,7 @@ static void bind_symbols(sizes *s, const int64_t *dims) {
     }
   }
   at = 0;
-  for (uint32_t i = 0; i < m->inputs.n; i++) {
+  for (uint32_t i = 0; i < m->inputs.n - m->states.n; i++) {
     const tensor *t = xt(m, m->inputs.v[i].t);
     for (uint32_t d = 0; d < t->rank; d++, at++) {
       int64_t v;
@@ -74,8 +74,9 @@ static void plan(ek_module *m, ek_rt_call *call) {
       ctx_fail(c, E_SHAPE, "%s%s%s", g->node ? g->node : "", g->node ? ": " : "", g->text);
   }
   uint32_t at = 0;
+  const uint32_t plain = e->outputs.n - e->states.n;
   for (uint32_t i = 0; i < e->outputs.n; i++) {
-    const tensor *t = xt(e, e->outputs.v[i].t);
+    const tensor *t = xt(e, i < plain ? e->outputs.v[i].t : expr_state_in(e, i - plain));
     for (uint32_t d = 0; d < t->rank; d++, at++) {
       sz least, most, any = sym_fresh(c, "unbounded", EXPR_NO_BOUND, 2 * EXPR_NO_BOUND);
       atom a;
@@ -97,11 +98,14 @@ static bool interpret(ek_module *m, ek_rt_call *call, const int64_t *room, arena
   expr_eval_lean(v);
   bool enough = true;
   uint32_t at = 0;
+  const uint32_t plain_in = e->inputs.n - e->states.n, plain = e->outputs.n - e->states.n;
+  const int64_t *state_dims = call->out_dims; /* plan put them there, or the last run */
+  for (uint32_t i = 0; i < plain; i++) state_dims += xt(e, e->outputs.v[i].t)->rank;
   for (uint32_t i = 0; i < e->inputs.n; i++) {
     const tensor *t = xt(e, e->inputs.v[i].t);
     ndarray d = {.type = t->type, .rank = t->rank, .data = call->in[i]};
     int64_t n;
-    for (uint32_t k = 0; k < t->rank; k++) d.dims[k] = call->in_dims[at++];
+    for (uint32_t k = 0; k < t->rank; k++) d.dims[k] = i < plain_in ? call->in_dims[at++] : *state_dims++;
     if (!nd_count(&d, &n)) ctx_fail(c, E_MEMORY, "input %s: its size overflows", e->inputs.v[i].name);
     d.bytes = (size_t)n * et_bytes(t->type);
     expr_eval_input(v, e->inputs.v[i].t, &d);
@@ -113,7 +117,12 @@ static bool interpret(ek_module *m, ek_rt_call *call, const int64_t *room, arena
     int64_t n;
     if (!nd_count(r, &n)) ctx_fail(c, E_MEMORY, "output %s: its size overflows", e->outputs.v[i].name);
     size_t bytes = (size_t)n * et_bytes(r->type);
-    for (uint32_t k = 0; k < r->rank; k++) call->out_dims[at++] = r->dims[k];
+    for (uint32_t k = 0; k < r->rank; k++) {
+      if (i >= plain && call->out_dims[at] != r->dims[k])
+        ctx_fail(c, E_SHAPE, "state '%s': axis %u of its new value has size %lld, not %lld",
+                 e->inputs.v[plain_in + i - plain].name, k, (long long)r->dims[k], (long long)call->out_dims[at]);
+      call->out_dims[at++] = r->dims[k];
+    }
     if ((int64_t)bytes > room[i])
       enough = false;
     else

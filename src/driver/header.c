@@ -80,12 +80,24 @@ static bool is_number(const char *formula) {
   }
   return *formula != 0;
 }
+/* The memory of all states, where their sizes are fixed. */
+static void state_room(writing *w) {
+  int64_t all = 0, bytes;
+  for (int64_t i = 0; i < w->d->states; i++) {
+    if (!fixed(&w->d->state[i], &bytes)) return;
+    all += (bytes + 63) / 64 * 64 * w->d->between[i].places;
+  }
+  sb_fmt(&w->b, "#define %s_STATES_BYTES %lld\n", w->name, (long long)all);
+}
 static void constants(writing *w) {
   const ek_rt_model *d = w->d;
   sb_fmt(&w->b, "\n#define %s_INPUTS %lld\n#define %s_OUTPUTS %lld\n", w->name, (long long)d->inputs, w->name,
          (long long)d->outputs);
   for (int64_t i = 0; i < d->inputs; i++) tensor_constants(w, "IN", i, &d->in[i]);
   for (int64_t i = 0; i < d->outputs; i++) tensor_constants(w, "OUT", i, &d->out[i]);
+  if (model_states(d)) sb_fmt(&w->b, "#define %s_STATES %lld\n", w->name, (long long)d->states);
+  for (int64_t i = 0; i < model_states(d); i++) tensor_constants(w, "STATE", i, &d->state[i]);
+  if (model_states(d)) state_room(w);
   sb_fmt(&w->b, "#define %s_ARENA_ALIGN 64\n", w->name);
   if (!is_number(d->memory)) return;
   sb_fmt(&w->b, "#define %s_ARENA_BYTES(threads) (", w->name);
@@ -127,9 +139,59 @@ static void in_dims(writing *w) {
     }
   sb_put(&w->b, "0};\n");
 }
+/* The states of one instance, on memory of the caller. */
+static void state_functions(writing *w, int64_t plain_dims, int64_t dims) {
+  const ek_rt_model *d = w->d;
+  const char *name = w->name;
+  sbuf *b = &w->b;
+  sb_fmt(
+      b,
+      "\n/* The states of one instance of the model: what a run leaves for the next one. A copy of the bytes at `now` "
+      "is"
+      "\n * a snapshot; copied back, it restores them. */\n"
+      "typedef struct %s_states {\n  void *now[%lld];    /* their values */\n  void *next[%lld];   /* where a run puts "
+      "the next ones; now[i] itself where it changes them in place */\n  size_t bytes[%lld]; /* of each value */\n"
+      "} %s_states;\n",
+      name, (long long)d->states, (long long)d->states, (long long)d->states, name);
+  sb_fmt(b,
+         "static inline int64_t %s_lay_out(%s_states *s, unsigned char *memory, const int64_t *dims) {\n"
+         "  static const int64_t unit[] = {",
+         name, name);
+  for (int64_t i = 0; i < d->states; i++) sb_fmt(b, "%s%zu", i ? ", " : "", ek_type_bytes((ek_type)d->state[i].type));
+  sb_fmt(b,
+         "};\n  const ek_rt_model *m = %s_info();\n  int64_t all = 0;\n  for (int64_t i = 0; i < m->states; i++) {\n"
+         "    int64_t bytes = unit[i], room;\n    for (int32_t k = 0; k < m->state[i].rank; k++) bytes *= *dims++;\n"
+         "    room = (bytes + 63) / 64 * 64;\n    if (s) {\n      s->bytes[i] = (size_t)bytes;\n      s->now[i] = "
+         "memory + "
+         "all;\n      s->next[i] = memory + all + (m->between[i].places == 2 ? room : 0);\n    }\n    all += room * "
+         "m->between[i].places;\n  }\n  return all;\n}\n"
+         "/* All states get their first values. */\n"
+         "static inline void %s_reset(%s_states *s) {\n  const ek_rt_model *m = %s_info();\n"
+         "  for (int64_t i = 0; i < m->states; i++) {\n    unsigned char *to = (unsigned char *)s->now[i];\n"
+         "    const uint8_t *from = m->between[i].first < 0 ? NULL : m->weights + m->between[i].first;\n"
+         "    for (size_t k = 0; k < s->bytes[i]; k++) to[k] = from ? from[k] : 0;\n  }\n}\n",
+         name, name, name, name);
+  sb_fmt(
+      b,
+      "/* Begins an instance: its states in `memory`, at a multiple of 64, with their first values. Gives the bytes of "
+      "memory\n * that it takes, and does no more where s is NULL; below 0: an error code, negated: -2 the memory is "
+      "too "
+      "small; .. */\n"
+      "static inline int64_t %s_begin(%s%s_states *s, void *memory, size_t bytes) {\n",
+      name, sizes(w, true), name);
+  in_dims(w);
+  sb_fmt(b,
+         "  int64_t dims[%lld], code, all;\n  ek_rt_call call = EK_RT_EMPTY;\n  call.in_dims = in_dims;\n"
+         "  call.out_dims = dims;\n  call.threads = 1;\n  code = %s_info()->plan(&call);\n  if (code) return -code;\n"
+         "  all = %s_lay_out(NULL, NULL, dims + %lld);\n  if (!s) return all;\n"
+         "  if (!memory || bytes < (size_t)all) return -2;\n  %s_lay_out(s, (unsigned char *)memory, dims + %lld);\n"
+         "  %s_reset(s);\n  return all;\n}\n",
+         (long long)dims, name, name, (long long)plain_dims, name, (long long)plain_dims, name);
+}
 static void functions(writing *w) {
   const ek_rt_model *d = w->d;
   sbuf *b = &w->b, data = sbuf_new(w->a), in = sbuf_new(w->a), out = sbuf_new(w->a);
+  const int64_t states = model_states(d);
   int64_t dims = 1;
   for (int64_t i = 0; i < d->inputs; i++)
     for (int32_t k = 0; k < d->in[i].rank; k++)
@@ -145,6 +207,13 @@ static void functions(writing *w) {
            in_comment(w->a, d->out[i].name));
     sb_fmt(&out, "out%lld, ", (long long)i);
   }
+  const int64_t plain_dims = dims - 1;
+  for (int64_t i = 0; i < states; i++) {
+    dims += d->state[i].rank;
+    sb_fmt(&in, "states->now[%lld], ", (long long)i);
+    sb_fmt(&out, "states->next[%lld], ", (long long)i);
+  }
+  if (states) sb_fmt(&data, "%s_states *states, ", w->name);
   sb_fmt(b,
          "\n/* Bytes of the arena that %s_call needs with these sizes; below 0: an error code, negated. */\n"
          "static inline int64_t %s_arena(%sint64_t *out_dims /* %lld of them, or NULL */) {\n",
@@ -155,6 +224,7 @@ static void functions(writing *w) {
          "  call.out_dims = out_dims ? out_dims : dims;\n  call.threads = 1;\n  code = %s_info()->plan(&call);\n"
          "  return code ? -code : call.arena_bytes;\n}\n",
          (long long)dims, w->name);
+  if (states) state_functions(w, plain_dims, dims);
   sb_fmt(
       b,
       "/* One run in this thread. out: room for what the sizes make. arena: memory at a multiple of %s_ARENA_ALIGN.\n"
@@ -168,8 +238,16 @@ static void functions(writing *w) {
          "  int64_t code;\n  call.in = in;\n  call.out = out;\n  call.in_dims = in_dims;\n  call.out_dims = dims;\n"
          "  call.threads = 1;\n  code = %s_info()->plan(&call);\n  if (code) return code;\n"
          "  if ((!arena && call.arena_bytes) || arena_bytes < (size_t)call.arena_bytes) return 2;\n"
-         "  call.arena = (uint8_t *)arena;\n  return %s_run(&call);\n}\n",
-         (long long)dims, in.n ? in.s : "", out.n ? out.s : "", w->name, w->name);
+         "  call.arena = (uint8_t *)arena;\n  ",
+         (long long)dims, in.n ? in.s : "", out.n ? out.s : "", w->name);
+  if (states)
+    sb_fmt(
+        b,
+        "code = %s_run(&call);\n  for (int64_t i = 0; i < %s_STATES && !code; i++) {\n    void *old = states->now[i];\n"
+        "    states->now[i] = states->next[i];\n    states->next[i] = old;\n  }\n  return code;\n}\n",
+        w->name, w->name);
+  else
+    sb_fmt(b, "return %s_run(&call);\n}\n", w->name);
 }
 
 const char *model_header(ctx *c, const char *name, const ek_rt_model *d) {
@@ -181,6 +259,18 @@ const char *model_header(ctx *c, const char *name, const ek_rt_model *d) {
     sb_fmt(b, " *   in[%lld]  %s: %s\n", (long long)i, in_comment(w.a, d->in[i].name), shape_text(&w, &d->in[i]));
   for (int64_t i = 0; i < d->outputs; i++)
     sb_fmt(b, " *   out[%lld]  %s: %s\n", (long long)i, in_comment(w.a, d->out[i].name), shape_text(&w, &d->out[i]));
+  for (int64_t i = 0; i < model_states(d); i++)
+    sb_fmt(b, " *   state[%lld] %s: %s, %s\n", (long long)i, in_comment(w.a, d->state[i].name),
+           shape_text(&w, &d->state[i]),
+           d->between[i].places == 1 ? "changed in place" : "two places, exchanged after each run");
+  if (model_states(d))
+    sb_fmt(
+        b,
+        " * States stay from run to run: behind the inputs, in[inputs + i] is the value before a run, out[outputs + i] "
+        "the place for the one after it; out_dims\n * has their sizes behind those of the outputs. %s_begin and "
+        "%s_call "
+        "see to that. A run that fails may have changed those that are changed in place.\n",
+        name, name);
   if (d->cpu) sb_fmt(b, " * Processor: one with %s\n", d->cpu);
   sb_fmt(
       b,

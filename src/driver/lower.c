@@ -435,6 +435,56 @@ static bool lower_knowing(low *L, graph *g) {
   }
   return true;
 }
+/* ---- states ---------------------------------------------------------------------------------- */
+static const char *type_text(low *L, const tensor *x) {
+  sbuf b = sbuf_new(L->a);
+  sb_fmt(&b, "%s[", et_name(x->type));
+  for (uint32_t i = 0; i < x->rank; i++) sb_fmt(&b, "%s%s", i ? ", " : "", sym_str(L->c, x->shape[i]));
+  sb_putc(&b, ']');
+  return b.s;
+}
+/* Type and sizes of the output are the input's; what is not certain of the sizes becomes a condition. */
+static bool low_state(low *L, const io *in, const io *out) {
+  emodule *m = L->m;
+  const tensor *x = xt(m, in->t), *y = xt(m, out->t);
+  bool same = x->type == y->type && x->rank == y->rank;
+  for (uint32_t d = 0; same && d < x->rank; d++) {
+    sz diff = sym_canon(L->c, sym_sub(L->c, y->shape[d], x->shape[d]));
+    int64_t by;
+    if (sym_is_int(L->c, diff, &by)) {
+      same = by == 0;
+      continue;
+    }
+    guard q = {.ge0 = diff,
+               .is_eq = true,
+               .text = arena_fmt(m->a, "state '%s': axis %u of the output '%s' has size %s, that of the input %s",
+                                 in->name, d, out->name, sym_str(L->c, y->shape[d]), sym_str(L->c, x->shape[d]))};
+    vec_push(m->a, m->guards, q);
+  }
+  if (!same)
+    diag_error(L->c, E_SHAPE, NULL, "state '%s': the output '%s' is %s, the input is %s; they must be equal", in->name,
+               out->name, type_text(L, y), type_text(L, x));
+  return same;
+}
+/* Does something else than a state give each size of the states a value? Fixed sizes need none. */
+static void low_states(low *L, const graph *g) {
+  emodule *m = L->m;
+  bool ok = true;
+  for (uint32_t i = 0; i < g->states.n; i++) {
+    const graph_state *s = &g->states.v[i];
+    vec_push(m->a, m->states, s->first ? expr_const_tensor(m, s->first, arena_fmt(m->a, "%s.first", s->in->name)) : 0);
+  }
+  for (uint32_t i = 0; i < g->states.n; i++) {
+    const io *in = &m->inputs.v[m->inputs.n - g->states.n + i], *out = &m->outputs.v[m->outputs.n - g->states.n + i];
+    if (g->states.v[i].in->text || low_slot(L, g->states.v[i].out)->list)
+      diag_error(L->c, E_UNSUPPORTED, NULL, "state '%s': a state holds numbers", in->name), ok = false;
+    else
+      ok &= low_state(L, in, out);
+  }
+  if (ok && !expr_verify_whole(m, NULL))
+    diag_add(L->c, D_NOTE, E_OK, (srcpos){0}, NULL,
+             "the sizes of a state come from inputs that are no states, or are fixed by --dim NAME=NUMBER");
+}
 emodule *lower_graph(graph *g, const oplib *lib, const dimfix *dims, uint32_t ndims) {
   low L = {.c = g->c, .lib = lib, .dims = dims, .ndims = ndims, .suffix = ""};
   L.a = ctx_arena(g->c);
@@ -474,6 +524,7 @@ emodule *lower_graph(graph *g, const oplib *lib, const dimfix *dims, uint32_t nd
     vec_push(L.a, L.m->outputs, ((io){a->t, v->source}));
   }
   for (uint32_t i = 0; i < g->inputs.n; i++) low_port(&L, g->inputs.v[i]);
+  if (g->states.n && diag_errors(g->c) == before) low_states(&L, g);
   found_dims(L.m);
   return diag_errors(g->c) == before ? L.m : NULL;
 }

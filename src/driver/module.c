@@ -31,11 +31,29 @@ static const ek_rt_tensor *tensors(ctx *c, emodule *m, const io *v, uint32_t n) 
   }
   return r;
 }
-ek_rt_model *describe(ctx *c, emodule *m, const char *name, const char *memory) {
+/* Without a program the first values, one after the other, are the weights, and every state has two places. */
+static void describe_states(ctx *c, emodule *m, const program *p, ek_rt_model *d) {
+  const uint32_t n = m->states.n;
+  ek_rt_state *all = NEWN(ctx_arena(c), ek_rt_state, n + 1);
+  sbuf first = sbuf_new(ctx_arena(c));
+  for (uint32_t i = 0; i < n; i++) {
+    all[i] = (ek_rt_state){-1, p && p->states.v[i].in_place ? 1 : 2};
+    if (!m->states.v[i]) continue;
+    const ndarray *x = p ? NULL : expr_data(m, m->states.v[i]);
+    all[i].first = p ? (int64_t)p->buffers.v[p->states.v[i].first].weight_offset : (int64_t)first.n;
+    if (x) sb_putn(&first, x->data, x->bytes);
+  }
+  if (!p) d->weights = (const uint8_t *)first.s, d->weight_bytes = (int64_t)first.n;
+  d->version = 3, d->states = n, d->between = all;
+  d->state = tensors(c, m, m->inputs.v + m->inputs.n - n, n);
+}
+ek_rt_model *describe(ctx *c, emodule *m, const program *p, const char *name, const char *memory) {
   ek_rt_model *d = NEW(ctx_arena(c), ek_rt_model);
-  *d = (ek_rt_model){.version = 2, .name = name, .inputs = m->inputs.n, .outputs = m->outputs.n, .memory = memory};
-  d->in = tensors(c, m, m->inputs.v, m->inputs.n);
-  d->out = tensors(c, m, m->outputs.v, m->outputs.n);
+  *d = (ek_rt_model){.version = 2, .name = name, .memory = memory};
+  d->inputs = m->inputs.n - m->states.n, d->outputs = m->outputs.n - m->states.n;
+  d->in = tensors(c, m, m->inputs.v, (uint32_t)d->inputs);
+  d->out = tensors(c, m, m->outputs.v, (uint32_t)d->outputs);
+  if (m->states.n) describe_states(c, m, p, d);
   for (uint32_t i = 0; i < m->inputs.n + m->outputs.n; i++) {
     const io *v = i < m->inputs.n ? &m->inputs.v[i] : &m->outputs.v[i - m->inputs.n];
     if (et_kind(xt(m, v->t)->type) == K_STR)
@@ -122,7 +140,7 @@ static void make_code(pipeline *p, ek_module *m, cache *k) {
   if (!pipe_optimise(p)) return;
   more_room(p, m);
   if (!pipe_program(p)) return;
-  ek_rt_model *d = describe(p->c, p->m, p->g->name, program_memory(p->p));
+  ek_rt_model *d = describe(p->c, p->m, p->p, p->g->name, program_memory(p->p));
   report_program(p, &m->report);
   pipe_release(p);
   if (k) p->keep = cache_keep, p->keep_env = k;
@@ -165,8 +183,11 @@ static ek_code make(pipeline *p, void *env) {
     m->kind = MODULE_EVAL;
     if (k->o->evaluate == 2) pipe_optimise(p);
     if (k->inner && k->inner->after.name) p->stopped = false; /* what there is now is what is wanted */
-    if (k->o->evaluate == 3 && !p->stopped) expr_promote(p->m);
-    if (!p->stopped) m->d = describe(p->c, p->m, p->g->name, "0");
+    if (k->o->evaluate == 3 && !p->stopped) {
+      if (p->m->states.n) ctx_fail(p->c, E_UNSUPPORTED, "evaluate 3: states are not kept in f64");
+      expr_promote(p->m);
+    }
+    if (!p->stopped) m->d = describe(p->c, p->m, NULL, p->g->name, "0");
     m->report = (ek_report){.memory = "0", .load_ms = p->load_ms, .total_ms = now_ms() - p->began};
   } else
     make_code(p, m, k->cache);
@@ -319,8 +340,9 @@ static void open_library(ctx *c, ek_module *m, const char *path, const char *nam
     const ek_rt_model *(*info)(void) = (const ek_rt_model *(*)(void))dlsym(m->lib, symbol);
     if (!info) ctx_fail(c, E_MODEL, "%s: %s cannot be called", name, symbol);
     const ek_rt_model *d = info();
-    if (d->version != 2)
-      ctx_fail(c, E_UNSUPPORTED, "%s has descriptor version %lld, this Einkorn reads version 2: compile it again", name,
+    if (d->version != 2 && d->version != 3)
+      ctx_fail(c, E_UNSUPPORTED,
+               "%s has descriptor version %lld, this Einkorn reads versions 2 and 3: compile it again", name,
                (long long)d->version);
     const char *missing;
     size_t len;
@@ -419,6 +441,14 @@ ek_code ek_module_output(const ek_module *m, int32_t i, ek_tensor_info *out) {
   if (i < 0 || i >= m->d->outputs)
     return session_fail(m->s, EK_USAGE, "output %d of a model with %d outputs", (int)i, (int)m->d->outputs);
   info(&m->d->out[i], out);
+  return EK_OK;
+}
+int32_t ek_module_states(const ek_module *m) { return !m ? 0 : (int32_t)model_states(m->d); }
+ek_code ek_module_state(const ek_module *m, int32_t i, ek_tensor_info *out) {
+  if (!m || !out) return session_null(m ? m->s : NULL);
+  if (i < 0 || i >= ek_module_states(m))
+    return session_fail(m->s, EK_USAGE, "state %d of a model with %d states", (int)i, (int)ek_module_states(m));
+  info(&m->d->state[i], out);
   return EK_OK;
 }
 static int32_t find_tensor(const ek_rt_tensor *t, int64_t n, const char *name) {

@@ -66,8 +66,10 @@ typedef struct pipe_opts {
   void *progress_user;      /* handed to progress */
   const char *show_node;    /* only what comes from this node is shown; NULL: all */
   const char *const *watch; /* NULL-terminated: values that become outputs, too (watch.c); NULL: none */
-  const graph_part *part;   /* only this part of the model is compiled; NULL: all of it */
-  bool weights_inline;      /* constants are shown in full */
+  /* NULL-terminated, OUTPUT=INPUT: what stays from run to run; not in a part. NULL: nothing does */
+  const char *const *states;
+  const graph_part *part; /* only this part of the model is compiled; NULL: all of it */
+  bool weights_inline;    /* constants are shown in full */
 } pipe_opts;
 
 typedef struct pipeline {

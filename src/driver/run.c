@@ -16,24 +16,26 @@ struct ek_run {
   profile *profile;    /* clocks of the launches; NULL: there are none */
   ek_rt_pool *pool;    /* its own: more threads than the session's pool has */
   borrowed lent;       /* the caller's own threads */
+  run_states *states;  /* what stays between executes; NULL: there are none */
   const memory *mem;   /* where memory comes from */
   uint64_t limit;      /* bytes of working memory and outputs; 0: none */
   int threads;         /* threads to use */
   bool prepared;       /* sizes are known and memory is there */
   bool marked;         /* memory that it gets is filled with ones: NaNs and -1 */
   bool sized;          /* the profile knows the sizes */
-  const void **in;     /* data of the inputs */
-  void **out;          /* data of the outputs of the next call: `bound` or `own` */
+  const void **in;     /* data of the inputs, then the old values of the states */
+  void **out;          /* data of the outputs of the next call, `bound` or `own`, then the states' new values */
   void **bound;        /* memory that the caller gave for an output; NULL: none */
   void **own;          /* memory of the run for an output; NULL: none */
   size_t *own_bytes;   /* bytes of own */
   size_t *bound_bytes; /* bytes of bound; 0: the caller saw to it */
   int64_t *in_dims;    /* sizes of all inputs */
-  int64_t *out_dims;   /* sizes of all outputs */
+  int64_t *out_dims;   /* sizes of all outputs, then of all states */
   int64_t *bounds;     /* out_dims by plan, or more that a run needed */
-  int64_t *room;       /* bytes of the outputs by `bounds` */
+  int64_t *room;       /* bytes of the outputs, then of the states, by `bounds` */
   uint32_t *in_at;     /* per input: index of its first size in in_dims */
   uint32_t *out_at;    /* per output: index of its first size in out_dims */
+  uint32_t out_total;  /* number of sizes in out_dims */
   size_t arena_bytes;  /* bytes of call.arena */
   text message;        /* text of the last failure */
 };
@@ -50,7 +52,10 @@ static ek_code fail(ek_run *r, ek_code code, const char *fmt, ...) {
   return code;
 }
 
-void run_mark_memory(ek_run *r) { r->marked = true; }
+void run_mark_memory(ek_run *r) {
+  r->marked = true;
+  states_mark(r->states);
+}
 
 /* ---- making and ending ----------------------------------------------------------------------- */
 static uint32_t lay_out(const ek_rt_tensor *t, int64_t n, uint32_t *at) {
@@ -63,12 +68,17 @@ static uint32_t lay_out(const ek_rt_tensor *t, int64_t n, uint32_t *at) {
 }
 static bool make_arrays(ek_run *r) {
   const ek_rt_model *d = r->d;
-  size_t ni = (size_t)d->inputs + 1, no = (size_t)d->outputs + 1;
+  const size_t ns = (size_t)model_states(d), ni = (size_t)d->inputs + ns + 1, no = (size_t)d->outputs + ns + 1;
+  bool ok;
 #define ARRAY(what, n) ((r->what = mem_zero(r->mem, (n) * sizeof *r->what)) != NULL)
   if (!ARRAY(in_at, ni) || !ARRAY(out_at, no) || !ARRAY(in, ni) || !ARRAY(out, no) || !ARRAY(bound, no) ||
       !ARRAY(own, no) || !ARRAY(own_bytes, no) || !ARRAY(bound_bytes, no) || !ARRAY(room, no))
     return false;
   uint32_t ti = lay_out(d->in, d->inputs, r->in_at), to = lay_out(d->out, d->outputs, r->out_at);
+  for (size_t i = 0; i < ns; i++) to += (uint32_t)d->state[i].rank;
+  r->out_total = to;
+  r->states = states_new(r->mem, d, &ok);
+  if (!ok) return false;
   if (!ARRAY(in_dims, ti + 1) || !ARRAY(out_dims, to + 1) || !ARRAY(bounds, to + 1)) return false;
 #undef ARRAY
   for (int64_t i = 0; i < d->inputs; i++)
@@ -83,6 +93,7 @@ static void run_free(ek_run *r) {
                  r->bound_bytes, r->room,   r->in_dims, r->out_dims, r->bounds, r->call.arena};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) mem_put(mem, all[i]);
   profile_free(r->profile);
+  states_free(r->states);
   text_free(&r->message);
   mem_put(mem, r);
 }
@@ -183,7 +194,7 @@ ek_code ek_run_shape(ek_run *r, int32_t i, const int64_t *dims, int32_t rank) {
   }
   return EK_OK;
 }
-static bool tensor_bytes(const ek_rt_tensor *t, const int64_t *dims, int64_t *bytes) {
+bool tensor_bytes(const ek_rt_tensor *t, const int64_t *dims, int64_t *bytes) {
   *bytes = (int64_t)ek_type_bytes((ek_type)t->type);
   bool zero = false;
   for (int32_t k = 0; k < t->rank; k++) zero |= dims[k] == 0;
@@ -195,16 +206,16 @@ static bool tensor_bytes(const ek_rt_tensor *t, const int64_t *dims, int64_t *by
 /* Does what is allocated for these sizes stay under the limit? */
 static ek_code within(ek_run *r) {
   if (!r->limit) return EK_OK;
-  uint64_t outputs = 0, arena = (uint64_t)r->call.arena_bytes;
+  uint64_t outputs = (uint64_t)states_bytes(r->states), arena = (uint64_t)r->call.arena_bytes;
   for (int64_t i = 0; i < r->d->outputs; i++)
     if (!r->bound[i])
       outputs = (uint64_t)r->room[i] > UINT64_MAX - outputs ? UINT64_MAX : outputs + (uint64_t)r->room[i];
   if (arena <= r->limit && outputs <= r->limit - arena) return EK_OK;
   return fail(r, EK_MEMORY,
-              "these sizes need %llu bytes of working memory (%s) and %llu for outputs that are not bound; the limit "
+              "these sizes need %llu bytes of working memory (%s) and %llu for outputs that are not bound%s; the limit "
               "is %llu bytes",
               (unsigned long long)arena, r->d->memory ? r->d->memory : "?", (unsigned long long)outputs,
-              (unsigned long long)r->limit);
+              r->states ? " and states" : "", (unsigned long long)r->limit);
 }
 static ek_code get_arena(ek_run *r, size_t need) {
   ek_code over = within(r);
@@ -229,11 +240,22 @@ bool run_need(const ek_rt_model *d, int threads, int64_t *bytes) {
       in[ni++] = d->in[i].dims[k];
     }
   for (int64_t i = 0; i < d->outputs; i++) no += (uint32_t)d->out[i].rank;
+  for (int64_t i = 0; i < model_states(d); i++) no += (uint32_t)d->state[i].rank;
   if (no > 256) return false;
   ek_rt_call call = {.in_dims = in, .out_dims = out, .threads = threads};
   if (d->plan(&call)) return false; /* the run will report why */
   *bytes = call.arena_bytes;
   return true;
+}
+/* plan has written their sizes behind those of the outputs. */
+static ek_code size_states(ek_run *r) {
+  uint32_t at = 0;
+  for (int64_t i = 0; i < r->d->outputs; i++) at += (uint32_t)r->d->out[i].rank;
+  memcpy(r->bounds + at, r->out_dims + at, (r->out_total - at) * sizeof *r->bounds);
+  ek_code code = states_size(r->states, r->bounds + at, &r->message);
+  for (int64_t i = 0; !code && i < model_states(r->d); at += (uint32_t)r->d->state[i++].rank)
+    tensor_bytes(&r->d->state[i], r->bounds + at, &r->room[r->d->outputs + i]);
+  return code;
 }
 ek_code ek_run_prepare(ek_run *r) {
   if (!r) return EK_USAGE;
@@ -263,6 +285,8 @@ ek_code ek_run_prepare(ek_run *r) {
     for (int32_t k = 0; k < r->d->out[i].rank; k++)
       r->bounds[r->out_at[i] + (uint32_t)k] = r->out_dims[r->out_at[i] + (uint32_t)k];
   }
+  ek_code sized = size_states(r);
+  if (sized) return sized;
   if (r->call.arena_bytes < 0)
     return fail(r, EK_MEMORY, "the working memory for these sizes (%s bytes) does not fit into 64 bits",
                 r->d->memory ? r->d->memory : "?");
@@ -336,6 +360,29 @@ ek_code ek_run_get_output(ek_run *r, const char *name, ek_array *out) {
   out->bytes = (size_t)bytes;
   return EK_OK;
 }
+/* ---- states ------------------------------------------------------------------------------------------------------ */
+ek_code ek_run_reset(ek_run *r, const char *name) {
+  if (!r) return EK_USAGE;
+  ek_code code = states_reset(r->states, name, &r->message);
+  r->prepared = false; /* its sizes may become others */
+  return code;
+}
+ek_code ek_run_snapshot(ek_run *r, const char *name, ek_array *out) {
+  if (!r) return EK_USAGE;
+  if (!name || !out) return fail(r, EK_USAGE, "NULL was given where something is needed");
+  return states_snapshot(r->states, name, out, &r->message);
+}
+ek_code ek_run_restore(ek_run *r, const char *name, const void *data, size_t bytes, const int64_t *dims, int32_t rank) {
+  if (!r) return EK_USAGE;
+  if (!name || (!data && bytes) || (!dims && rank) || rank < 0 || rank > EK_MAX_RANK)
+    return fail(r, EK_USAGE, "NULL was given where something is needed, or no rank");
+  ek_array a = {.name = name, .rank = rank, .data = data, .bytes = bytes};
+  for (int32_t i = 0; i < rank; i++) a.dims[i] = dims[i];
+  ek_code code = states_restore(r->states, &a, &r->message);
+  r->prepared = false;
+  return code;
+}
+
 static bool cancelled(const ek_run *r) { return __atomic_load_n(&r->call.cancel, __ATOMIC_RELAXED) != 0; }
 static ek_code get_outputs(ek_run *r) {
   for (int64_t i = 0; i < r->d->outputs; i++) {
@@ -382,8 +429,7 @@ static ek_code grow(ek_run *r) {
   return code ? code : get_outputs(r);
 }
 static int64_t call_run(ek_run *r) {
-  int64_t dims = r->d->outputs ? r->out_at[r->d->outputs - 1] + r->d->out[r->d->outputs - 1].rank : 0;
-  memcpy(r->out_dims, r->bounds, (size_t)dims * sizeof *r->out_dims);
+  memcpy(r->out_dims, r->bounds, r->out_total * sizeof *r->out_dims);
   if (r->profile) profile_begin(r->profile);
   return r->d->run(&r->call);
 }
@@ -401,6 +447,8 @@ ek_code ek_run_execute(ek_run *r) {
       return fail(r, EK_USAGE, "input '%s' has no data: call ek_run_bind_input or ek_run_set_input", r->d->in[i].name);
   }
   if ((code = get_outputs(r))) return code;
+  code = states_before(r->states, r->in + r->d->inputs, r->out + r->d->outputs, &r->message);
+  if (code) return code;
   int64_t rc = 0;
   if (r->m->kind == MODULE_EVAL) do {
       if (cancelled(r))
@@ -415,6 +463,7 @@ ek_code ek_run_execute(ek_run *r) {
     while (rc == EK_RT_ROOM && !(code = grow(r))) rc = call_run(r);
     if (rc && !code) code = fail(r, (ek_code)rc, "%s", r->call.message ? r->call.message : "the run failed");
   }
+  states_after(r->states, !code);
   __atomic_store_n(&r->call.cancel, 0, __ATOMIC_RELAXED);
   return code;
 }

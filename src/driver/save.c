@@ -132,13 +132,14 @@ static void keep_limit(pipeline *p, const saving *s) {
                : ". Open sizes count with the most that they may be: --dim NAME=LEAST::MOST bounds one");
 }
 static void save(pipeline *p, saving *s) {
+  if (p->standard && p->g->states.n) ctx_fail(p->c, E_UNSUPPORTED, "%s: a .onnx file has no states", s->path);
   if (p->standard) {
     save_as_onnx(p, &s->ops, s->path, s->report);
     return;
   }
   if (!pipe_optimise(p) || !pipe_program(p)) return;
   keep_limit(p, s);
-  ek_rt_model *d = describe(p->c, p->m, p->g->name, program_memory(p->p));
+  ek_rt_model *d = describe(p->c, p->m, p->p, p->g->name, program_memory(p->p));
   if (s->report) report_program(p, s->report);
   pipe_release(p);
   if (ends_in(s->path, ".so") || ends_in(s->path, ".o"))

@@ -4,8 +4,9 @@
 #include "driver/driver.h"
 #include <string.h>
 
+/* Outputs of states, the last ones, do not count: nobody sees them. */
 static int32_t output_number(const graph *g, const value *v) {
-  for (uint32_t i = 0; i < g->outputs.n; i++)
+  for (uint32_t i = 0; i < g->outputs.n - g->states.n; i++)
     if (g->outputs.v[i] == v) return (int32_t)i;
   return -1;
 }
@@ -30,6 +31,12 @@ static void unknown(const graph *g, const char *name) {
            "looked at)%s",
            name, did_you_mean(ctx_arena(g->c), name, known.v, known.n));
 }
+static void add_output(graph *g, value *v) { /* before those of states */
+  vec_push(ctx_arena(g->c), g->outputs, v);
+  uint32_t at = g->outputs.n - 1;
+  for (; at > g->outputs.n - 1 - g->states.n; at--) g->outputs.v[at] = g->outputs.v[at - 1];
+  g->outputs.v[at] = v;
+}
 void watch_values(graph *g, const char *const *names) {
   arena *a = ctx_arena(g->c);
   uint32_t n = 0;
@@ -41,7 +48,7 @@ void watch_values(graph *g, const char *const *names) {
       value *v = g->nodes.v[i]->out.v[k];
       if (graph_needs(needed, v) && asked(names, g->nodes.v[i], v, hit) && output_number(g, v) < 0 &&
           !EK_PLANTED("watch"))
-        vec_push(a, g->outputs, v);
+        add_output(g, v);
     }
   for (uint32_t i = 0; i < n; i++)
     if (!hit[i] && strcmp(names[i], "*") != 0) unknown(g, names[i]);

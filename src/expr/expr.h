@@ -44,6 +44,10 @@
  *   collected tensors: one slice per trip). Stages may read tensors of enclosing blocks. Within a block stages
  *   are in dependence order.
  *
+ * STATES. A tensor that stays from run to run is an input and an output of equal type and shape: what the output was in
+ * one run, the input is in the next; in the first run a constant, or zeros. The last inputs and the last outputs are
+ * those of the states, in one order.
+ *
  * LATE SIZES. A symbol whose value is computed: `late symbol = tensor` (an i64 scalar tensor), with an upper
  * bound sz. Stages whose shapes or extents use it run after that tensor is known. The tensor may be the
  *   result of an `if`, or a loop's final value, or its inner value: then the size is another one in every trip,
@@ -361,18 +365,20 @@ struct emodule {
   VEC(value_check) checks;     /* conditions on values */
   VEC(io) inputs;              /* in the model's order */
   VEC(io) outputs;             /* in the model's order */
-  VEC(kernel) kernels;         /* made by the fusion pass */
-  VEC(xrange) ranges;          /* ranges of variables, which range_of finds */
-  map *range_of;               /* variable -> index into ranges; NULL: there are none */
-  VEC(stated_call) stated;     /* calls whose definitions state gradients */
-  VEC(cost_note) costs;        /* costs that definitions state */
-  struct ex_table *table;      /* hash-consing of nodes */
-  u32vec marks;                /* per ex: the last walk that saw it (walk.c) */
-  uint32_t walks;              /* walks so far (walk.c) */
-  u32vec loads_of;             /* per ex: 1 + which of known_loads is its (walk.c); 0: not looked at yet */
-  VEC(u32vec) known_loads;     /* the loads of these values */
-  map *contents;               /* contents of small tensors, as far as they were looked at (notation); NULL: of none */
-  struct expr_notes *notes;    /* what the last run of passes refused (passes.h); may be NULL */
+  /* per state the constant that it begins with; 0: zeros. The last so many inputs and outputs are those of states */
+  u32vec states;
+  VEC(kernel) kernels;      /* made by the fusion pass */
+  VEC(xrange) ranges;       /* ranges of variables, which range_of finds */
+  map *range_of;            /* variable -> index into ranges; NULL: there are none */
+  VEC(stated_call) stated;  /* calls whose definitions state gradients */
+  VEC(cost_note) costs;     /* costs that definitions state */
+  struct ex_table *table;   /* hash-consing of nodes */
+  u32vec marks;             /* per ex: the last walk that saw it (walk.c) */
+  uint32_t walks;           /* walks so far (walk.c) */
+  u32vec loads_of;          /* per ex: 1 + which of known_loads is its (walk.c); 0: not looked at yet */
+  VEC(u32vec) known_loads;  /* the loads of these values */
+  map *contents;            /* contents of small tensors, as far as they were looked at (notation); NULL: of none */
+  struct expr_notes *notes; /* what the last run of passes refused (passes.h); may be NULL */
 };
 
 /* ---- construction (build.c): structural only, no simplification; but an index of a constant is the i64 constant
@@ -417,6 +423,11 @@ bool block_inside(const emodule *m, uint32_t b, uint32_t outer);
 uint32_t expr_enter(emodule *m, uint32_t block);
 /* a fresh one-digit axis; *index is its value (0 when extent is 1) */
 axis expr_axis1(emodule *m, const char *name, sz extent, sz *index);
+/* the old and the new value of a state */
+static inline tid expr_state_in(const emodule *m, uint32_t k) { return m->inputs.v[m->inputs.n - m->states.n + k].t; }
+static inline tid expr_state_out(const emodule *m, uint32_t k) {
+  return m->outputs.v[m->outputs.n - m->states.n + k].t;
+}
 static inline tensor *xt(const emodule *m, tid t) { return &m->tensors.v[t]; }
 static inline stage *xs(const emodule *m, uint32_t s) { return &m->stages.v[s]; }
 sz expr_axis_index(emodule *m, const axis *x); /* the axis' index as a polynomial of its digits */

@@ -13,7 +13,8 @@
  *     if x { ... } else { ... } { result DECL = x | y }
  *     loop [trips SIZE] [times x] [counter i] [while x] { { carry DECL = x } ... { next inner = x [-> DECL] }
  *     [while x] { collect x -> DECL } }
- *     output x "name" | late N = x [<= SIZE] | require SIZE (>=|==) 0 "text" [node "n"] | assume ...
+ *     output x "name" [state h [first c]] | late N = x [<= SIZE]
+ *     require SIZE (>=|==) 0 "text" [node "n"] | assume ...
  *     kernel CLASS outer [v, w<SIZE, ...] [note "..."] { x: v=o, ... }
  *     check x = x in SIZE .. SIZE over [SIZE, ...] "text" [node "n"]
  *   A guard or check inside a block counts where that block runs.
@@ -498,6 +499,17 @@ static void kernel_statement(reader *r) {
   rd_expect(r, "}");
   vec_push(m->a, m->kernels, k);
 }
+/* The inputs of states are the last ones, in the order of the outputs. */
+static void state_of_output(reader *r) {
+  emodule *m = r->m;
+  tid in = rd_tensor(r), first = rd_take(r, "first") ? rd_tensor(r) : 0;
+  uint32_t at = 0;
+  while (at < m->inputs.n && m->inputs.v[at].t != in) at++;
+  if (m->states.n == 0) r->first_state = at;
+  if (at == m->inputs.n || at != r->first_state + m->states.n)
+    rd_fail(r, "%s is not the next of the last inputs, which are those of states", xt(m, in)->name);
+  vec_push(m->a, m->states, first);
+}
 static void statement(reader *r) {
   if (block_item(r, 0)) return;
   if (rd_take(r, "size"))
@@ -509,6 +521,10 @@ static void statement(reader *r) {
   else if (rd_take(r, "output")) {
     tid x = rd_tensor(r);
     vec_push(r->m->a, r->m->outputs, ((io){x, arena_strdup(r->m->a, rd_string(r))}));
+    if (rd_take(r, "state"))
+      state_of_output(r);
+    else if (r->m->states.n)
+      rd_fail(r, "the outputs of states are the last ones");
   } else if (rd_take(r, "late"))
     late_statement(r);
   else if (rd_take(r, "kernel"))
@@ -522,6 +538,8 @@ static void whole(reader *r) {
   for (tid t = 1; t < r->m->tensors.n; t++)
     if (xt(r->m, t)->kind == TK_STAGE && xt(r->m, t)->stage == UINT32_MAX)
       rd_fail(r, "%s was declared but has no stage", xt(r->m, t)->name);
+  if (r->m->states.n && r->first_state + r->m->states.n != r->m->inputs.n)
+    rd_fail(r, "the inputs of states are the last ones");
 }
 /* Its own function: nothing here is changed between the jump's two ends. */
 static bool guarded(reader *r) {

@@ -29,6 +29,7 @@ typedef struct reader {
   map *tensors;           /* name -> tid */
   map *recurrences;       /* name -> index */
   map *lets;              /* k of `$k` -> ex, for this stage */
+  uint32_t first_state;   /* index of the first state's input, where there are states */
 } reader;
 
 void rd_next(reader *r);

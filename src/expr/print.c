@@ -399,6 +399,7 @@ static void used_tensors(printer *p, uint8_t *used) {
     if (!xs(m, i)->dead) expr_stage_loads(m, i, p->a, &loads);
   for (uint32_t i = 0; i < loads.n; i++) used[exn(m, loads.v[i])->tensor] = 1;
   for (uint32_t i = 0; i < m->outputs.n; i++) used[m->outputs.v[i].t] = 1;
+  for (uint32_t i = 0; i < m->states.n; i++) used[m->states.v[i]] = 1;
   for (uint32_t i = 0; i < m->lates.n; i++) used[m->lates.v[i].tensor] = 1;
   for (uint32_t i = 0; i < m->checks.n; i++) used[m->checks.v[i].at] = used[m->checks.v[i].value] = 1;
   for (uint32_t i = 0; i < m->ifs.n; i++) {
@@ -434,6 +435,9 @@ static void put_module(printer *p, print_opts o) {
   for (uint32_t i = 0; i < m->outputs.n; i++) {
     sb_fmt(p->b, "output %s ", tname(p, m->outputs.v[i].t));
     pr_string(p, m->outputs.v[i].name ? m->outputs.v[i].name : "");
+    const uint32_t plain = m->outputs.n - m->states.n;
+    if (i >= plain) sb_fmt(p->b, " state %s", tname(p, expr_state_in(m, i - plain)));
+    if (i >= plain && m->states.v[i - plain]) sb_fmt(p->b, " first %s", tname(p, m->states.v[i - plain]));
     sb_putc(p->b, '\n');
   }
   for (uint32_t i = 0; i < m->lates.n; i++) {

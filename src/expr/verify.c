@@ -423,6 +423,30 @@ static void check_kernels(check *k) {
       bad(k, xs(m, s)->tensor, "says kernel %u, is in %u", xs(m, s)->kernel, in[s]);
 }
 
+/* Shapes that are not equal as formulas are so by a guard (lowering). */
+static void check_states(check *k) {
+  emodule *m = k->m;
+  if (m->states.n > m->inputs.n || m->states.n > m->outputs.n) {
+    bad(k, 0, "there are more states than inputs or outputs");
+    return;
+  }
+  for (uint32_t i = 0; i < m->states.n; i++) {
+    const tid in = expr_state_in(m, i), out = expr_state_out(m, i), first = m->states.v[i];
+    const tensor *x = xt(m, in), *y = xt(m, out);
+    if (x->kind != TK_INPUT) bad(k, in, "the old value of a state is no input");
+    if (x->type != y->type || x->rank != y->rank) bad(k, out, "has another type or rank than the state %s", x->name);
+    if (!first) continue;
+    if (first >= m->tensors.n || xt(m, first)->kind != TK_CONST || xt(m, first)->type != x->type ||
+        xt(m, first)->rank != x->rank) {
+      bad(k, in, "the state begins with something that is no constant of its type");
+      continue;
+    }
+    for (uint32_t d = 0; d < x->rank; d++)
+      if (!sym_eq(m->c, x->shape[d], xt(m, first)->shape[d]))
+        bad(k, in, "the state begins with a constant of other sizes");
+  }
+}
+
 bool expr_verify(emodule *m, const char *when) {
   arena *a = arena_new(m->c);
   check k = {.m = m, .c = m->c, .a = a, .when = when, .owner = map_new(a), .ok = true};
@@ -445,6 +469,7 @@ bool expr_verify(emodule *m, const char *when) {
     for (uint32_t s = 0; s < m->stages.n; s++)
       if (!xs(m, s)->dead && !placed[s]) bad(&k, xs(m, s)->tensor, "stands in no block");
     for (uint32_t i = 0; i < m->outputs.n; i++) need(&k, m->outputs.v[i].t, "an output");
+    check_states(&k);
     for (uint32_t i = 0; i < m->guards.n; i++) of_symbols(&k, m->guards.v[i].ge0, "a guard");
     for (uint32_t i = 0; i < m->lates.n; i++) {
       tid t = m->lates.v[i].tensor;

@@ -2,8 +2,9 @@
  *
  * expr_verify asks whether a module is well-formed, and pieces of one may be. Who compiles it relies on more: each
  * input is in the list of inputs, and where a size is used its symbols have a value. They have one if they are a
- * dimension of an input, alone; defined by such as have one; a late size, from the place where its tensor is computed
- * to the end of that block; a loop's counter, in its body. One walk over the blocks in their order. */
+ * dimension of an input that is no state, alone; defined by such as have one; a late size, from the place where its
+ * tensor is computed to the end of that block; a loop's counter, in its body. One walk over the blocks in their order.
+ */
 #include "expr/build.h"
 
 typedef struct whole {
@@ -132,7 +133,8 @@ bool expr_verify_whole(emodule *m, const char *when) {
   for (uint32_t i = 0; i < m->inputs.n; i++) {
     const tensor *x = xt(m, m->inputs.v[i].t);
     listed[m->inputs.v[i].t] = 1;
-    for (uint32_t k = 0; k < x->rank; k++) {
+    /* nobody hands over a state: its sizes come from the other inputs */
+    for (uint32_t k = 0; i < m->inputs.n - m->states.n && k < x->rank; k++) {
       atom s;
       if (sym_is_atom(m->c, x->shape[k], &s) && sym_kind(m->c, s) == AT_SYMBOL) vec_push(a, w.known, s);
     }

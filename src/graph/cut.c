@@ -87,6 +87,7 @@ static value *given_value(graph *g, value *v, const graph_given *x, bool open) {
 void graph_cut(graph *g, const graph_part *part) {
   arena *a = ctx_arena(g->c);
   const map *values = by_source(g);
+  g->states.n = 0; /* of a part, inputs are given and outputs looked at */
   map *by = map_new(a);
   VEC(value *) out = {0}, in = {0};
   for (const char *const *o = part->outputs; *o; o++) {

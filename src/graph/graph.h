@@ -8,6 +8,9 @@
  * value's type is known after inference: element type, rank and dims; small integer values (at most 64 elements) may
  * also be known symbolically (`values`). Constants refer to bytes (mapped file, never copied). Where a node came from
  * (`name`, domain, source version) is kept for messages.
+ * A state ties an output to an input of the same type and sizes: what the output is in one run, the input is in the
+ * next. The last inputs and the last outputs are those of the states, in one order; who runs the graph does not see
+ * them.
  */
 #ifndef EK_GRAPH_H
 #define EK_GRAPH_H
@@ -71,6 +74,12 @@ struct node {
   uint32_t id;        /* number of nodes that its graph had before it */
 };
 
+/* A tensor that stays from run to run. */
+typedef struct graph_state {
+  value *in;            /* input: the value before the run */
+  value *out;           /* output: the value after it */
+  const ndarray *first; /* what `in` is in the first run; NULL: zeros */
+} graph_state;
 struct graph {
   ctx *c;               /* context */
   graph *parent;        /* graph that it is a region of; NULL: the root */
@@ -79,6 +88,8 @@ struct graph {
   VEC(value *) outputs; /* outputs, in the model's order */
   VEC(value *) values;  /* all values that are defined in it */
   VEC(node *) nodes;    /* in dependence order */
+  /* root: the last so many inputs and outputs are those of the states, in this order */
+  VEC(graph_state) states;
   const char *producer; /* root: program that wrote the file */
   const char *file;     /* root: the file, for messages */
   int64_t ir_version;   /* root: version of the format, as in the file */
@@ -104,6 +115,13 @@ graph *graph_root(graph *g);
  * .. in its place, with v's type and dims (those that are not numbers are symbols of their own), and v the
  * result of a node that makes it of them. */
 void graph_settle(graph *g, value *v, int64_t n);
+
+/* state.c: ties the output of this name to the input, or to the initialiser, of that name. An initialiser becomes an
+ * input, and its contents the state's first value. Both move to the end of their lists. Unwinds (E_USAGE, E_SHAPE)
+ * where there is no such output or input, where one is tied already, or where types or sizes differ. */
+void graph_tie(graph *g, const char *output, const char *input);
+/* Can `in` hold what `out` is, as far as types and sizes are known? If not, the reason, which names both. */
+const char *graph_untied(const graph *g, const value *in, const value *out);
 
 /* cut.c: parts of a graph.
  * The values that the outputs of g need, those of enclosing graphs and of regions included: a set for graph_needs. */

@@ -303,6 +303,16 @@ static void one_node(rd *r, graph *g) {
     vec_push(r->a, n->out, outs.v[i]);
   }
 }
+static void state(rd *r, graph *g, value *out) {
+  graph_state s = {.in = find(r, name(r)), .out = out};
+  if (g->parent) bad(r, "no state in a region");
+  if (eat_word(r, "first")) {
+    ndarray *d = NEW(r->a, ndarray);
+    *d = array(r);
+    s.first = d;
+  }
+  vec_push(r->a, g->states, s);
+}
 static graph *body(rd *r, graph *parent) {
   if (++r->depth > MAX_NESTING) bad(r, "less nesting");
   graph *g = graph_new(r->c, parent, quoted(r));
@@ -333,6 +343,7 @@ static graph *body(rd *r, graph *parent) {
       value *v = find(r, name(r));
       if (eat_word(r, "as")) v->source = intern(r->c, quoted(r));
       vec_push(r->a, g->outputs, v);
+      if (eat_word(r, "state")) state(r, g, v);
     } else
       one_node(r, g);
   }

@@ -7,6 +7,7 @@
  *     y: f32[N, 8, 32, 32], _ = Conv(x, w, _) {pads = [1, 1, 1, 1], group = 1} "conv1"      "_": an omitted optional
  *     z = my.domain::Op(y) {body = graph "b" { ... }} "n2"
  *     output z
+ *     output h2 state h first f32[1] = [0.5]      h2 is h in the next run; h begins with 0.5, else with zeros
  *   }
  *
  * Names that are not identifiers, and the words of this language, stand in quotes. Types of values are printed when
@@ -122,6 +123,17 @@ static void put_attr(const graph *g, const attr *t, sbuf *b, graph_print_opts o,
 static void indent(sbuf *b, int depth) {
   for (int i = 0; i < depth; i++) sb_put(b, "  ");
 }
+static void put_state(const graph *g, const value *out, sbuf *b, graph_print_opts o) {
+  for (uint32_t i = 0; i < g->states.n; i++) {
+    const graph_state *s = &g->states.v[i];
+    if (s->out != out) continue;
+    sb_put(b, " state ");
+    put_name(b, s->in->name);
+    if (!s->first) continue;
+    sb_put(b, " first ");
+    put_array(ctx_arena(g->c), b, s->first, o.weights_inline);
+  }
+}
 static void put_graph(const graph *g, sbuf *b, graph_print_opts o, int depth) {
   sb_put(b, "graph ");
   sb_quoted(b, g->name, strlen(g->name));
@@ -200,6 +212,7 @@ static void put_graph(const graph *g, sbuf *b, graph_print_opts o, int depth) {
       sb_put(b, " as ");
       sb_quoted(b, g->outputs.v[i]->source, strlen(g->outputs.v[i]->source));
     }
+    put_state(g, g->outputs.v[i], b, o);
     sb_putc(b, '\n');
   }
   indent(b, depth);

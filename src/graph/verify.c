@@ -50,4 +50,26 @@ static bool check(graph *g, const char *when, map *seen) {
       ok = fail(g, when, NULL, "an output is not defined: ", g->outputs.v[i]->source);
   return ok;
 }
-bool graph_verify(graph *g, const char *when) { return check(g, when, map_new(ctx_arena(g->c))); }
+static bool check_states(graph *g, const char *when) {
+  bool ok = true;
+  for (uint32_t i = 0; i < g->states.n; i++) {
+    const graph_state *s = &g->states.v[i];
+    const uint32_t from_end = g->states.n - i;
+    const char *why = graph_untied(g, s->in, s->out);
+    if (from_end > g->inputs.n || g->inputs.v[g->inputs.n - from_end] != s->in || from_end > g->outputs.n ||
+        g->outputs.v[g->outputs.n - from_end] != s->out)
+      ok = fail(g, when, NULL, "the inputs and outputs of states are not the last ones, in one order: state ",
+                s->in->source);
+    else if (why)
+      ok = fail(g, when, NULL, why, NULL);
+    bool fits = !s->first || (s->first->type == s->in->type && s->in->ranked && s->first->rank == s->in->rank);
+    for (uint32_t k = 0; s->first && fits && k < s->first->rank; k++)
+      fits = s->in->dims[k] && sym_int_or(g->c, s->in->dims[k], -1) == s->first->dims[k];
+    if (!fits)
+      ok = fail(g, when, NULL, "the first value has another type, or other sizes, than the state ", s->in->source);
+  }
+  return ok;
+}
+bool graph_verify(graph *g, const char *when) {
+  return check(g, when, map_new(ctx_arena(g->c))) && check_states(g, when);
+}

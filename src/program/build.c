@@ -73,8 +73,9 @@ static void collect_steps(bd *k, const steps *list) {
 }
 
 /* ---- inputs, outputs, buffers ---------------------------------------------------------------- */
-static pio in_out(bd *k, const io *x, bool out) {
-  const tensor *t = xt(k->m, x->t);
+/* shape: the tensor that it has its sizes from */
+static pio in_out(bd *k, const io *x, tid shape, bool out) {
+  const tensor *t = xt(k->m, shape);
   sz *dims = NEWN(k->a, sz, t->rank + 1);
   for (uint32_t i = 0; i < t->rank; i++) collect_size(k, dims[i] = out ? simplest(k, t->shape[i]) : t->shape[i]);
   return (pio){x->name, t->type, t->rank, dims};
@@ -270,8 +271,13 @@ program *program_build(splan *s, const char *name) {
   p->threads = mem.threads;
   p->arena_bytes = simplest(&k, mem.arena_bytes), p->scratch_bytes = simplest(&k, mem.scratch_bytes),
   p->live_bound = simplest(&k, mem.live_bound);
-  for (uint32_t i = 0; i < k.m->inputs.n; i++) vec_push(a, p->inputs, in_out(&k, &k.m->inputs.v[i], false));
-  for (uint32_t i = 0; i < k.m->outputs.n; i++) vec_push(a, p->outputs, in_out(&k, &k.m->outputs.v[i], true));
+  const uint32_t plain = k.m->outputs.n - k.m->states.n;
+  for (uint32_t i = 0; i < k.m->inputs.n; i++)
+    vec_push(a, p->inputs, in_out(&k, &k.m->inputs.v[i], k.m->inputs.v[i].t, false));
+  for (uint32_t i = 0; i < k.m->outputs.n; i++) {
+    const io *x = &k.m->outputs.v[i];
+    vec_push(a, p->outputs, in_out(&k, x, i < plain ? x->t : expr_state_in(k.m, i - plain), true));
+  }
   program_entry_sizes(p, &k.known, a);
   k.checked = NEWN(a, bool, k.m->guards.n + 1);
   for (uint32_t i = 0; i < k.m->guards.n; i++) {
@@ -281,6 +287,10 @@ program *program_build(splan *s, const char *name) {
     if ((k.checked[i] = program_known(p, &k.known, g->ge0))) vec_push(a, p->checks, check_of(g));
   }
   buffers(&k, &mem);
+  for (uint32_t i = 0; i < k.m->states.n; i++) {
+    const tid first = k.m->states.v[i];
+    vec_push(a, p->states, ((pstate){first ? k.buffer[s->layouts[first].buffer] : 0, s->in_place[i]}));
+  }
   k.roomed = NEWN(a, bool, p->outputs.n + mem.rooms.n + 1);
   block_steps(&k, 0, &p->steps);
   room_for_message(p);

@@ -120,13 +120,13 @@ static const char *asked_by(mb *k, atom s) {
   }
   return "";
 }
-/* symbols from the inputs' dims; in plan every other dim is checked */
+/* symbols from the inputs' dims (those of states are the run's own); in plan every other dim is checked */
 static void bind_symbols(mb *k) {
   if (k->p->threads) map_putu(k->syms, k->p->threads, field(k, "threads", lt(ET_I64, 1)));
   lv dims = field(k, "in_dims", lptr(ET_I64));
   for (int pass = 0; pass < 2; pass++) {
     uint32_t at = 0;
-    for (uint32_t i = 0; i < k->p->inputs.n; i++) {
+    for (uint32_t i = 0; i < k->p->inputs.n - k->p->states.n; i++) {
       const pio *t = &k->p->inputs.v[i];
       for (uint32_t d = 0; d < t->rank; d++, at++) {
         atom s;

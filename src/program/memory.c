@@ -409,12 +409,17 @@ static sz place_open(mp *k, const ent *es, uint32_t n, bool late) {
   for (uint32_t i = 0; i < n; i++) k->p->mem[es[i].buf].offset = slots.v[in[i]].offset;
   return top;
 }
+/* What a state begins with is among the weights. */
+static void use_states(mp *k) {
+  for (uint32_t i = 0; i < k->m->states.n; i++) touch_tensor(k, k->m->states.v[i]);
+}
 void memory_plan(memplan *p) {
   splan *s = p->plan;
   arena *a = s->l->a;
   mp k = {.p = p, .m = s->m, .c = s->m->c, .known = NEWN(a, span, s->m->lates.n + 1)};
   p->mem = NEWN(a, membuf, s->buffers.n);
   p->open = NEWN(a, bool, s->m->lates.n + 1);
+  use_states(&k);
   walk(&k, 0);
   open_lates(&k);
   uint32_t n = 0, nlate = 0, had = s->buffers.n;
@@ -423,6 +428,7 @@ void memory_plan(memplan *p) {
     p->mem = NEWN(a, membuf, s->buffers.n);
     memset(k.known, 0, s->m->lates.n * sizeof *k.known);
     k.pos = 0;
+    use_states(&k);
     walk(&k, 0);
   }
   ent *es = NEWN(a, ent, s->buffers.n), *late = NEWN(a, ent, s->buffers.n);

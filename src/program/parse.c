@@ -9,6 +9,8 @@
  *              buffer %N[.name]: KIND type x SIZE PLACE [halo VALUE]     numbered from 1 without gaps
  *                  PLACE of input, output: number N;  weights: in SIZE at N sha256:digest;  arena: in SIZE [late]
  *                                                     at SIZE steps FIRST..LAST
+ *              state "input" = "output" (in place | exchanged) [first %N[.name]]     of the last inputs and outputs,
+ *              in their order
  *              STEP
  *   STEP       launch K(ARG, ...) chunks SIZE [scratch SIZE] [parallel [where SIZE >= 0]]      ARG: SIZE,
  *              scratch, or [out] %N[.name] [+ NUMBER], a pointer to that element
@@ -37,6 +39,8 @@ typedef struct rd {
   map *sizes;             /* name -> atom */
   map *kernels;           /* name -> line where it is first launched */
   int depth;              /* nested blocks */
+  uint32_t at_state;      /* index of the input of the first state, once one was read */
+  uint32_t nstates;       /* number of states that there must be, once one was read */
 } rd;
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
@@ -314,6 +318,27 @@ static void buffer_line(rd *r) {
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
+static void state_line(rd *r) {
+  program *p = r->p;
+  pstate s = {0};
+  const char *at = (skip(r), r->s), *in = quoted(r);
+  want(r, "=");
+  const char *out = quoted(r);
+  if (r->at_state == 0) { /* the first one: how many there are */
+    while (r->at_state < p->inputs.n && strcmp(p->inputs.v[r->at_state].name, in) != 0) r->at_state++;
+    r->nstates = p->inputs.n - r->at_state;
+  }
+  const uint32_t i = r->at_state + p->states.n, o = p->outputs.n + p->states.n - r->nstates;
+  if (i >= p->inputs.n || r->nstates > p->outputs.n || strcmp(p->inputs.v[i].name, in) != 0 ||
+      strcmp(p->outputs.v[o].name, out) != 0) {
+    r->s = at;
+    bad(r, "the states of the last inputs and outputs, in their order");
+  }
+  s.in_place = word(r, "in");
+  want_word(r, s.in_place ? "place" : "exchanged");
+  if (word(r, "first")) s.first = buffer_ref(r);
+  vec_push(r->a, p->states, s);
+}
 static pcheck check(rd *r) { /* Reads a condition after `fail`. */
   want_word(r, "when");
   want_word(r, "not");
@@ -449,6 +474,8 @@ static void line(rd *r) {
     want_word(r, "bytes");
   } else if (word(r, "buffer"))
     buffer_line(r);
+  else if (word(r, "state"))
+    state_line(r);
   else if (!p->steps.n && word(r, "fail"))
     vec_push(r->a, p->checks, check(r));
   else if (!one_step(r, &p->steps))
@@ -486,6 +513,7 @@ static program *parse(ctx *c, const char *text, const char *file) {
   p->name = quoted(&r);
   while (!word(&r, "kernels")) line(&r);
   if (!p->arena_bytes || !p->scratch_bytes) bad(&r, "the sizes of the arena and of the scratch area above this");
+  if (p->states.n != r.nstates) bad(&r, "a line for each state above this");
   char *rest = arena_strdup(a, text); /* blank up to here, so that the loop level tells the right lines and columns */
   for (char *s = rest; s < rest + (r.s - text); s++)
     if (*s != '\n') *s = ' ';

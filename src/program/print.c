@@ -82,6 +82,17 @@ static void buffers(pp *k) {
     sb_putc(k->b, '\n');
   }
 }
+static void states(pp *k) {
+  const program *p = k->p;
+  for (uint32_t i = 0; i < p->states.n; i++) {
+    const pstate *s = &p->states.v[i];
+    sb_put(k->b, "state "), string(k, p->inputs.v[p->inputs.n - p->states.n + i].name), sb_put(k->b, " = "),
+        string(k, p->outputs.v[p->outputs.n - p->states.n + i].name),
+        sb_put(k->b, s->in_place ? " in place" : " exchanged");
+    if (s->first) sb_put(k->b, " first "), ref(k, s->first);
+    sb_putc(k->b, '\n');
+  }
+}
 static void check(pp *k, const pcheck *g) {
   indent(k), sb_put(k->b, "fail when not "), size(k, g->ge0), sb_put(k->b, g->is_eq ? " == 0 " : " >= 0 "),
       string(k, g->text);
@@ -188,6 +199,7 @@ void program_print(const program *p, sbuf *b) {
   sb_put(b, "\nscratch "), size(&k, p->scratch_bytes),
       sb_fmt(b, " bytes per worker\nweights %llu bytes\n", (unsigned long long)p->weight_bytes);
   buffers(&k);
+  states(&k);
   for (uint32_t i = 0; i < p->checks.n; i++) check(&k, &p->checks.v[i]);
   all_steps(&k, &p->steps);
   sb_put(b, "kernels\n");

@@ -23,6 +23,10 @@
  *   Steps are numbered in the order of the text: a launch is one; an if and a loop are one where they begin and
  *   one where they end. A buffer is live from its first to its last step; one that a loop uses but that
  *   also lives before or after it is live all through the loop.
+ * STATES. The last inputs and outputs are those of the states (pstate). Their memory is the caller's, as that of all
+ *   inputs and outputs, and belongs to a run object; no sizes are handed over for them. A state `in place` has one
+ *   piece, which is both: no step reads the old value after one wrote to the new one. One that is `exchanged` has
+ *   two, which change parts from run to run.
  *
  * The object stands on its own: it refers to the loop module with its kernels, but not to the levels above. So
  * its text (print.c) reads back (parse.c) as an equal object, of which program_functions makes the same
@@ -64,6 +68,11 @@ typedef struct pbuffer {
   bool halo;              /* a border around it holds `fill` (schedule/halo.h) */
   scalar fill;            /* value of the halo */
 } pbuffer;
+/* What stays from run to run. */
+typedef struct pstate {
+  uint32_t first; /* buffer of weights with its first value; 0: zeros */
+  bool in_place;  /* old and new value are one memory */
+} pstate;
 /* One element of a buffer. */
 typedef struct place {
   uint32_t buffer; /* number of the buffer; 0: none */
@@ -127,6 +136,7 @@ typedef struct program {
   VEC(psize) sizes;      /* all that occur, each after those in its definition or bound */
   VEC(pio) inputs;       /* inputs, in the model's order */
   VEC(pio) outputs;      /* outputs, in the model's order */
+  VEC(pstate) states;    /* of the last so many inputs and outputs */
   VEC(pbuffer) buffers;  /* [0] unused */
   VEC(pcheck) checks;    /* conditions checked before anything runs */
   steps steps;           /* what `run` does */

@@ -24,7 +24,7 @@ bool program_known(const program *p, const u32vec *known, sz e) {
   return sym_is_int(p->c, e, NULL) || known_in(p, known, e, 0);
 }
 void program_entry_sizes(const program *p, u32vec *known, arena *a) {
-  for (uint32_t i = 0; i < p->inputs.n; i++)
+  for (uint32_t i = 0; i < p->inputs.n - p->states.n; i++)
     for (uint32_t d = 0; d < p->inputs.v[i].rank; d++) {
       atom s;
       if (sym_is_atom(p->c, p->inputs.v[i].dims[d], &s) && sym_kind(p->c, s) == AT_SYMBOL) vec_push(a, *known, s);
@@ -34,7 +34,7 @@ void program_entry_sizes(const program *p, u32vec *known, arena *a) {
 /* A late size without a bound. */
 static bool is_open(const program *p, const psize *s) {
   if (s->bound || s->def || s->symbol == p->threads) return false;
-  for (uint32_t i = 0; i < p->inputs.n; i++)
+  for (uint32_t i = 0; i < p->inputs.n - p->states.n; i++)
     for (uint32_t d = 0; d < p->inputs.v[i].rank; d++) {
       atom a;
       if (sym_is_atom(p->c, p->inputs.v[i].dims[d], &a) && a == s->symbol) return false;

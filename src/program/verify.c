@@ -27,6 +27,8 @@ typedef struct vf {
   bool *open;           /* per output: it hangs on a late size without bound */
   bool *grown;          /* per output: a step has made room for it */
   uint32_t *last_use;   /* per buffer: last step that uses it */
+  uint32_t *last_read;  /* per buffer: last step that only reads it, or the end of the loop that does; 0: none */
+  uint32_t *wrote;      /* per buffer: first step that writes to it; 0: none */
 } vf;
 
 static void err(vf *k, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -127,6 +129,8 @@ static bool use(vf *k, uint32_t n, bool write, const char *who) {
   } else if (b->kind == BUF_OUTPUT && b->number < k->p->outputs.n && k->open[b->number] && !k->grown[b->number])
     err(k, "%s uses %s before there is room for it", who, ref(k, n));
   k->last_use[n] = k->pos;
+  if (!write) k->last_read[n] = k->pos;
+  if (write && !k->wrote[n]) k->wrote[n] = k->pos;
   return true;
 }
 static void element(vf *k, place at, ekind kind, ekind or, const char *who) {
@@ -252,6 +256,7 @@ static void loop(vf *k, const step *s, uint32_t depth) {
   k->known.n = outside;
   for (uint32_t i = 1; i < k->p->buffers.n; i++) {
     const pbuffer *b = &k->p->buffers.v[i];
+    if (k->last_read[i] >= from) k->last_read[i] = k->pos;
     if (b->kind == BUF_ARENA && k->last_use[i] >= from && (b->first < from || b->last > k->pos) &&
         (b->first > from || b->last < k->pos))
       err(k,
@@ -394,14 +399,49 @@ static void overlaps(vf *k) {
                          x->first > y->first ? x->first : y->first));
     }
 }
+/* ---- states ---------------------------------------------------------------------------------- */
+static void states(vf *k) {
+  const program *p = k->p;
+  for (uint32_t i = 0; i < p->states.n; i++) {
+    const pio *in = &p->inputs.v[p->inputs.n - p->states.n + i], *out = &p->outputs.v[p->outputs.n - p->states.n + i];
+    const pstate *s = &p->states.v[i];
+    if (in->type != out->type || in->rank != out->rank)
+      err(k, "state %s: old and new value have different types or ranks", in->name);
+    const pbuffer *b = s->first < p->buffers.n ? &p->buffers.v[s->first] : NULL;
+    if (!b || (s->first && (b->kind != BUF_WEIGHTS || b->type != in->type || !sym_eq(k->c, b->elems, product(k, in)))))
+      err(k, "state %s: %%%u cannot be its first value", in->name, s->first);
+  }
+}
+/* After the walk: one memory is read as the old value only before it is written as the new one. */
+static void states_in_place(vf *k) {
+  const program *p = k->p;
+  for (uint32_t i = 0; i < p->states.n; i++) {
+    const uint32_t in = p->inputs.n - p->states.n + i, out = p->outputs.n - p->states.n + i;
+    uint32_t read = 0, wrote = UINT32_MAX;
+    for (uint32_t b = 1; b < p->buffers.n; b++) {
+      const pbuffer *x = &p->buffers.v[b];
+      if (x->kind == BUF_INPUT && x->number == in && k->last_read[b] > read) read = k->last_read[b];
+      if (x->kind == BUF_OUTPUT && x->number == out && k->wrote[b] && k->wrote[b] < wrote) wrote = k->wrote[b];
+    }
+    if (p->states.v[i].in_place && read >= wrote)
+      err(k, "state %s is in place: step %u reads its old value, and step %u wrote to the new one",
+          p->inputs.v[in].name, read, wrote);
+  }
+}
 static void check(vf *k) {
   const program *p = k->p;
   k->written = NEWN(k->a, bool, p->buffers.n), k->last_use = NEWN(k->a, uint32_t, p->buffers.n);
+  k->last_read = NEWN(k->a, uint32_t, p->buffers.n), k->wrote = NEWN(k->a, uint32_t, p->buffers.n);
   k->open = NEWN(k->a, bool, p->outputs.n + 1), k->grown = NEWN(k->a, bool, p->outputs.n + 1);
   if (!p->l || !p->arena_bytes || !p->scratch_bytes) {
     err(k, "the kernels, the arena's size or that of the scratch area is missing");
     return;
   }
+  if (p->states.n > p->inputs.n || p->states.n > p->outputs.n) {
+    err(k, "there are more states than inputs or outputs");
+    return;
+  }
+  states(k);
   choose_examples(k);
   program_entry_sizes(p, &k->known, k->a);
   for (uint32_t i = 0; i < p->inputs.n; i++)
@@ -425,6 +465,7 @@ static void check(vf *k) {
               arena_fmt(k->a, "the bound of dimension %u of output %s", d, p->outputs.v[i].name));
     }
   walk(k, &p->steps, 0);
+  states_in_place(k);
   for (uint32_t i = 0; i < p->outputs.n; i++)
     for (uint32_t d = 0; d < p->outputs.v[i].rank; d++)
       known(k, p->outputs.v[i].dims[d], arena_fmt(k->a, "dimension %u of output %s", d, p->outputs.v[i].name));

@@ -12,11 +12,13 @@ typedef void (*ek_rt_kernel)(const int64_t *args, int64_t lo, int64_t hi, int64_
 /* What one run of a compiled model gets. Compiled main functions read and write exactly this record. All fields are
  * 64 bits wide, in this order. */
 typedef struct ek_rt_call {
-  const void *const *in;  /* one pointer per input, in the model's order; elements dense and row-major */
-  void *const *out;       /* one pointer per output; room for the largest size that plan() gave */
-  const int64_t *in_dims; /* dims of all inputs, one after the other */
-  /* dims of all outputs, one after the other. plan writes what there must be room for at first; run begins with what
-   * there is room for, and writes what they are */
+  /* one pointer per input, in the model's order, then one per state: its old value; elements dense and row-major */
+  const void *const *in;
+  /* one pointer per output, then one per state: where its new value goes; room for the largest size that plan() gave */
+  void *const *out;
+  const int64_t *in_dims; /* dims of all inputs, one after the other; not those of states */
+  /* dims of all outputs, one after the other, then of all states. plan writes what there must be room for at first;
+   * run begins with what there is room for, and writes what they are */
   int64_t *out_dims;
   uint8_t *arena;         /* scratch memory, 64-aligned, arena_bytes; NULL in plan. NULL in run is an error code */
   const uint8_t *weights; /* packed constants, 64-aligned */
@@ -47,10 +49,16 @@ typedef struct ek_rt_tensor {
   const int64_t *dims;          /* fixed sizes, or -1 */
   const char *const *dim_names; /* symbol or formula of the -1 ones */
 } ek_rt_tensor;
+/* What stays from run to run. Before each run in[inputs + i] is what out[outputs + i] was after the one before; before
+ * the first one the first value. */
+typedef struct ek_rt_state {
+  int64_t first;  /* offset of its first value in the weights; -1: zeros */
+  int64_t places; /* 1: both pointers are the same memory; 2: they differ, and are exchanged after each run */
+} ek_rt_state;
 typedef struct ek_rt_pool ek_rt_pool;
 /* Descriptor of a compiled model: what NAME_info() returns. */
 typedef struct ek_rt_model {
-  int64_t version;         /* version of this layout: 2 */
+  int64_t version;         /* version of this layout: 2, or 3 where there are states */
   const char *name;        /* NAME of the functions NAME_run and NAME_info */
   int64_t inputs;          /* number of inputs */
   int64_t outputs;         /* number of outputs */
@@ -67,5 +75,8 @@ typedef struct ek_rt_model {
   /* instruction sets that the code may use (avx2 fma ..), spaces between; plan fails where they are missing. NULL:
    * none beyond the architecture's */
   const char *cpu;
+  int64_t states;             /* version 3: number of states */
+  const ek_rt_tensor *state;  /* version 3: what they are, under the names of their inputs */
+  const ek_rt_state *between; /* version 3: what becomes of them between runs */
 } ek_rt_model;
 #endif

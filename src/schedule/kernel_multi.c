@@ -155,7 +155,8 @@ static void group_values(kctx *k, grp *g, bool whole) { /* whole: the kernel's o
 void kernel_group_nest(kctx *k, grp *g) {
   const stage *s = xs(k->m, g->stages.v[0]);
   bool updates = s->updates.n != 0;
-  if (s->value) group_values(k, g, updates);
+  const bool begun = k->p->begun && k->p->begun[s->tensor];
+  if (s->value && !begun) group_values(k, g, updates);
   if (updates) nest_update(&k->e, g->stages.v[0], k->stored);
 }
 /* a placement inside the kernel, and its pieces */

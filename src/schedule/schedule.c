@@ -4,6 +4,7 @@
 #include "schedule/windows.h"
 #include "schedule/kernel.h"
 #include "schedule/layout.h"
+#include "schedule/state.h"
 
 /* ---- copies: what must arrive in a certain place but is not computed there ------------------- */
 /* A stage that copies a tensor, at the end of the block. */
@@ -62,10 +63,47 @@ static bool woven(emodule *m, tid t) {
   const axis *last = &s->axes[s->naxes - 1];
   return last->n > 1 && sym_int_or(m->c, sym_extent(m->c, last->d[last->n - 1].var), MIN_INNER) < MIN_INNER;
 }
+/* The branch's result, or the state's old value, that its new value is a copy of, if nothing else wants the copy: then
+ * the branches can write to the state's memory themselves, and what never changes need not be written. 0: there is
+ * none. */
+static tid copied_result(emodule *m, tid t, tid old) {
+  if (xt(m, t)->kind != TK_STAGE) return 0;
+  const uint32_t s = xt(m, t)->stage;
+  const stage *x = xs(m, s);
+  const ex_node *n = x->value && !x->updates.n ? exn(m, x->value) : NULL;
+  bool same = n && n->kind == EX_LOAD && !n->otherwise && x->block == 0 &&
+              (n->tensor == old || result_of_root(m, n->tensor)) &&
+              (!x->kernel || m->kernels.v[x->kernel - 1].stages.n == 1);
+  for (uint32_t i = 0; same && i < x->naxes; i++)
+    same = sym_eq(m->c, n->args[i], expr_axis_index(m, &x->axes[i])) &&
+           sym_eq(m->c, xt(m, t)->shape[i], xt(m, n->tensor)->shape[i]);
+  for (uint32_t i = 0; same && i < m->stages.n; i++) {
+    u32vec loads = {0};
+    if (i == s || xs(m, i)->dead) continue;
+    expr_stage_loads(m, i, m->a, &loads);
+    for (uint32_t k = 0; k < loads.n; k++) same &= exn(m, loads.v[k])->tensor != t;
+  }
+  for (uint32_t i = 0; same && i < m->outputs.n; i++) same = m->outputs.v[i].t != n->tensor;
+  return same ? n->tensor : 0;
+}
+static void leave_copies_out(emodule *m) {
+  const uint32_t plain = m->outputs.n - m->states.n;
+  for (uint32_t i = plain; i < m->outputs.n; i++) {
+    const tid t = m->outputs.v[i].t, result = copied_result(m, t, expr_state_in(m, i - plain));
+    bool twice = false;
+    for (uint32_t k = 0; k < m->outputs.n; k++) twice |= k != i && m->outputs.v[k].t == t;
+    if (!result || twice) continue;
+    xs(m, xt(m, t)->stage)->dead = true;
+    m->outputs.v[i].t = result;
+  }
+}
 static void separate_results(emodule *m, int level) {
+  leave_copies_out(m);
   map *taken = map_new(m->a);
   for (uint32_t i = 0; i < m->outputs.n; i++) {
     tid t = m->outputs.v[i].t;
+    const uint32_t plain = m->outputs.n - m->states.n;
+    if (i >= plain && t == expr_state_in(m, i - plain)) continue; /* a state that never changes */
     if ((!in_block(m, t, 0) && !result_of_root(m, t)) || (claimed(taken, t) && !EK_PLANTED("schedule-copies")) ||
         (level > 0 && woven(m, t)))
       m->outputs.v[i].t = t = xs(m, copy_stage(m, 0, t, "out"))->tensor;
@@ -107,6 +145,7 @@ splan *schedule_module(emodule *m, const target *t, schedule_opts o) {
   vec_push(p->l->a, p->buffers, ((buffer){0}));
   separate_results(m, level);
   if (level > 0) schedule_windows(p);
+  schedule_states(p);
   layout_all(p);
   bool *done = NEWN(m->a, bool, m->kernels.n + 1), *in_recurrences = NEWN(m->a, bool, m->recurrences.n + 1);
   for (uint32_t b = 0; b < m->blocks.n; b++)

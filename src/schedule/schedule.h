@@ -161,11 +161,14 @@ typedef struct splan {
   bool timed;      /* the program tells the runtime where each launch begins and ends */
   /* nobody will ask for the weights' contents, so that they need not be compared, nor looked at */
   bool unread;
-  bool strict;          /* constants keep all their bits */
-  bool no_reuse;        /* every kernel is scheduled, equal ones too */
-  int level;            /* optimisation level; 0: no vectors, no tiles: plain loops in index order */
-  VEC(buffer) buffers;  /* [0] unused */
-  layout *layouts;      /* per tensor */
+  bool strict;         /* constants keep all their bits */
+  bool no_reuse;       /* every kernel is scheduled, equal ones too */
+  int level;           /* optimisation level; 0: no vectors, no tiles: plain loops in index order */
+  VEC(buffer) buffers; /* [0] unused */
+  layout *layouts;     /* per tensor */
+  bool *in_place;      /* per state: its old and its new value are one memory (state.c); NULL: there are no states */
+  /* per tensor: when its kernel begins, what its stage has before its updates lies there already; NULL: of none */
+  bool *begun;
   readings *readers;    /* per tensor: the loads that read it */
   bool *named;          /* per tensor: outputs, late sizes, branches or loops name it, besides those loads */
   VEC(launch) launches; /* by block, and in a block in the order of execution */

@@ -27,7 +27,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 # Importing a family registers its models.
-from gen import attention, contrib, control, convolution, language, legal, movement  # noqa: E402,F401
+from gen import attention, caches, contrib, control, convolution, language, legal, movement  # noqa: E402,F401
 from gen import opsets, recurrent, scalars, selection, sequences, structure, words  # noqa: E402,F401
 from gen.kit import MODELS, make, npz_bytes  # noqa: E402
 

@@ -397,6 +397,91 @@ class Models(unittest.TestCase):
             m(x.astype(np.float32))
 
 
+
+class States(unittest.TestCase):
+    ADDS = ("graph \"adds\" {\n input s: f32[4]\n input x: f32[4]\n const half: f32[] = [0.5]\n y = Add(x, s)\n"
+            " s2 = Mul(y, half)\n output s2\n output y\n}\n").encode()
+
+    def test_calls(self):
+        x, s = np.arange(4, dtype="f"), np.zeros(4, "f")
+        module = einkorn.compile(self.ADDS, states={"s2": "s"})
+        self.assertEqual([t.name for t in module.inputs], ["x"])
+        self.assertEqual([t.name for t in module.outputs], ["y"])
+        self.assertEqual([(t.name, t.shape) for t in module.states], [("s", (4,))])
+        for _ in range(5):
+            np.testing.assert_allclose(module(x), x + s)
+            s = (x + s) / 2
+            np.testing.assert_allclose(module.snapshot()["s"], s)
+        kept = module.snapshot()
+        np.testing.assert_allclose(module(x), x + s)
+        np.testing.assert_allclose(kept["s"], s)  # a copy
+        module.restore(kept)
+        np.testing.assert_allclose(module(x), x + s)
+        module.reset("s")
+        np.testing.assert_allclose(module(x), x)
+        module.reset()
+        np.testing.assert_allclose(module(x), x)
+
+    def test_bound(self):
+        """Each bound callable has states of its own, which end with it."""
+        x = np.ones(4, "f")
+        module = einkorn.compile(self.ADDS, states={"s2": "s"})
+        one, two = module.bind({"x": x}), module.bind({"x": x})
+        one(), one()
+        np.testing.assert_allclose(one.snapshot()["s"], 0.75)
+        np.testing.assert_allclose(two.snapshot()["s"], 0)
+        two.restore({"s": np.full(4, 8, "f")})
+        np.testing.assert_allclose(two(), 9)
+        one.reset()
+        np.testing.assert_allclose(one(), 1)
+        del one, two
+        gc.collect()
+        np.testing.assert_allclose(module(x), 1)
+
+    def test_errors(self):
+        module = einkorn.compile(self.ADDS, states={"s2": "s"})
+        with self.assertRaisesRegex(einkorn.UsageError, "it has s"):
+            module.reset("t")
+        with self.assertRaisesRegex(ValueError, "none of that name"):
+            module.restore({"t": np.zeros(4, "f")})
+        with self.assertRaises(einkorn.EinkornError):
+            module.restore({"s": np.zeros(5, "f")})
+        with self.assertRaisesRegex(einkorn.UsageError, "no output of the name z"):
+            einkorn.compile(self.ADDS, states={"z": "s"})
+        self.assertEqual(einkorn.compile(self.ADDS).states, ())
+
+    def test_saved(self):
+        x = np.ones(4, "f")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "adds.so")
+            einkorn.compile(self.ADDS, states={"s2": "s"}).save(path)
+            module = einkorn.load(path)
+            module(x)
+            np.testing.assert_allclose(module(x), 1.5)
+            again = pickle.loads(pickle.dumps(einkorn.compile(self.ADDS, states={"s2": "s"})))
+            again(x)
+            np.testing.assert_allclose(again(x), 1.5)
+
+    def test_threads(self):
+        """Calls side by side would share states: one of them is refused."""
+        n = 1 << 22
+        text = ("graph \"g\" {\n input s: f32[%d]\n input x: f32[%d]\n a = Erf(s)\n b = Exp(a)\n s2 = Add(b, x)\n y = "
+                "ReduceSum(s2)\n output y\n output s2\n}\n" % (n, n)).encode()
+        module, refused = einkorn.compile(text, states={"s2": "s"}, threads=1), []
+
+        def calls():
+            for _ in range(10):
+                try:
+                    module(np.zeros(n, "f"))
+                except RuntimeError as error:
+                    refused.append(str(error))
+
+        both = [threading.Thread(target=calls) for _ in range(2)]
+        [t.start() for t in both]
+        [t.join() for t in both]
+        self.assertTrue(refused and all("bind()" in text for text in refused))
+
+
 class Capsule:
     """An object that has only __dlpack__."""
 

@@ -199,7 +199,7 @@ static bool compiled_run(ctx *c, pipeline *p, ek_rt_main plan, ek_rt_main run, c
 /* As C source: compiled by the C compiler, with the strictest warnings as errors, and loaded. */
 static void source_and_run(ctx *c, pipeline *p, const ndarray *in, ndarray *out, double began, outcome *o) {
   char dir[] = "/tmp/nodetest-XXXXXX", line[600], said[300] = "";
-  ek_rt_model *d = describe(c, p->m, "model", program_memory(p->p));
+  ek_rt_model *d = describe(c, p->m, p->p, "model", program_memory(p->p));
   uint8_t *weights = room(c, p->p->weight_bytes);
   pipe_weights(p, weights, NULL, NULL);
   code_model x = {.name = "m", .model = d, .weights = {weights, (size_t)p->p->weight_bytes}};

@@ -15,9 +15,11 @@ static const char records[] =
     "#ifndef EK_RUNTIME_H\n#define EK_RUNTIME_H\n"
     "typedef void (*ek_rt_kernel)(const int64_t *args, int64_t lo, int64_t hi, int64_t worker);\n"
     "typedef struct ek_rt_call {\n"
-    "  const void *const *in;   /* one pointer per input */\n  void *const *out;        /* one pointer per output */\n "
+    "  const void *const *in;   /* one pointer per input, then one per state: its old value */\n"
+    "  void *const *out;        /* one pointer per output, then one per state: for its new value */\n "
     " const int64_t *in_dims;  /* dims of all inputs, one after the other */\n"
-    "  int64_t *out_dims;       /* dims of all outputs: what there is room for, then what they are */\n  uint8_t "
+    "  int64_t *out_dims;       /* dims of all outputs and states: what there is room for, then what they are */\n  "
+    "uint8_t "
     "*arena;          /* arena_bytes of memory, 64-aligned */\n  const uint8_t *weights;  /* NULL: the model's own */\n"
     "  void (*parallel)(struct ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks); /* runs the "
     "chunks 0..chunks-1 of k, in any threads, and returns when all are done; NULL: they run one after the other */\n"
@@ -31,12 +33,15 @@ static const char records[] =
     "it again with so much */\nenum { EK_RT_ROOM = 100 };\n"
     "typedef struct ek_rt_tensor {\n  const char *name;\n  int32_t type; /* ONNX element type code */\n  int32_t "
     "rank;\n  const int64_t *dims; /* fixed sizes, or -1 */\n  const char *const *dim_names;\n} ek_rt_tensor;\n"
+    "typedef struct ek_rt_state {\n  int64_t first;  /* offset of its first value in the weights; -1: zeros */\n"
+    "  int64_t places; /* 1: both pointers are the same; 2: they are exchanged after each run */\n} ek_rt_state;\n"
     "typedef struct ek_rt_pool ek_rt_pool;\n"
     "typedef struct ek_rt_model {\n  int64_t version;\n  const char *name;\n  int64_t inputs, outputs;\n  const "
     "ek_rt_tensor *in, *out;\n  ek_rt_main plan; /* reads in_dims, threads; writes out_dims, arena_bytes */\n  "
     "ek_rt_main run;\n"
     "  const uint8_t *weights;\n  int64_t weight_bytes;\n  const char *memory;\n  ek_rt_pool *(*pool_create)(int64_t "
-    "threads);\n  void (*pool_destroy)(ek_rt_pool *p);\n  const char *cpu;\n} ek_rt_model;\n#endif\n\n";
+    "threads);\n  void (*pool_destroy)(ek_rt_pool *p);\n  const char *cpu;\n  int64_t states;\n  "
+    "const ek_rt_tensor *state;\n  const ek_rt_state *between;\n} ek_rt_model;\n#endif\n\n";
 
 /* f(x mod y) of floats by their bits: long division, one bit a step, exact. */
 #define FMOD(F, U, MANT, TOP, EXPMASK)                                                                                 \
@@ -203,6 +208,11 @@ static void descriptor(cem *e, sbuf *b, const code_model *x) {
     ctx_bug(e->c, "codegen/c: the module of %s has no functions plan and run", x->name);
   tensor_parts(b, "in", d->in, d->inputs);
   tensor_parts(b, "out", d->out, d->outputs);
+  tensor_parts(b, "state", d->state, d->states);
+  if (d->states) sb_put(b, "static const ek_rt_state between[] = {\n");
+  for (int64_t i = 0; i < d->states; i++)
+    sb_fmt(b, "  {%lld, %lld},\n", (long long)d->between[i].first, (long long)d->between[i].places);
+  if (d->states) sb_put(b, "};\n");
   sb_fmt(b, "int64_t %s_run(ek_rt_call *call);\nint64_t %s_run(ek_rt_call *call) {\n", x->name, x->name);
   if (x->weights.n) sb_put(b, "  if (!call->weights) call->weights = (const uint8_t *)weights;\n");
   if (strcmp(d->memory, "0") != 0)
@@ -210,14 +220,15 @@ static void descriptor(cem *e, sbuf *b, const code_model *x) {
   sb_fmt(b, "  return %s(call);\n}\n", e->idents[run]);
   sb_fmt(
       b,
-      "const ek_rt_model *%s_info(void);\nconst ek_rt_model *%s_info(void) {\n  static const ek_rt_model model = {2, ",
-      x->name, x->name);
+      "const ek_rt_model *%s_info(void);\nconst ek_rt_model *%s_info(void) {\n  static const ek_rt_model model = {%d, ",
+      x->name, x->name, d->states ? 3 : 2);
   c_string(b, x->name);
   sb_fmt(b, ", %lld, %lld, %s, %s, %s, %s_run, %s, %lld, ", (long long)d->inputs, (long long)d->outputs,
          d->inputs ? "in_tensors" : "NULL", d->outputs ? "out_tensors" : "NULL", e->idents[plan], x->name,
          x->weights.n ? "(const uint8_t *)weights" : "NULL", (long long)x->weights.n);
   c_string(b, d->memory);
-  sb_put(b, ", NULL, NULL, NULL};\n  return &model;\n}\n");
+  sb_fmt(b, ", NULL, NULL, NULL, %lld, %s, %s};\n  return &model;\n}\n", (long long)d->states,
+         d->states ? "state_tensors" : "NULL", d->states ? "between" : "NULL");
 }
 size_t c_source(ctx *c, const lmodule *m, const target *t, const code_model *x, sbuf *b) {
   (void)t;

@@ -264,7 +264,11 @@ static void add_descriptor(whole *w, const code_model *x) {
   fill(e, entry, call, 6, par);
   LLVMBuildRet(e->b, LLVMBuildCall2(e->b, mt, run, &call, 1, ""));
 #define K(v) LLVMConstInt(e->i64, (unsigned long long)(v), 1)
-  LLVMValueRef fields[] = {K(2),
+  LLVMValueRef rules = LLVMConstNull(e->ptr), *rule = NEWN(a, LLVMValueRef, 2 * (size_t)d->states + 1);
+  for (int64_t i = 0; i < d->states; i++)
+    rule[2 * i] = K(d->between[i].first), rule[2 * i + 1] = K(d->between[i].places);
+  if (d->states) rules = global(e, LLVMConstArray2(e->i64, rule, 2 * (uint64_t)d->states), "between", 8, true);
+  LLVMValueRef fields[] = {K(d->states ? 3 : 2),
                            text(e, x->name),
                            K(d->inputs),
                            K(d->outputs),
@@ -277,7 +281,10 @@ static void add_descriptor(whole *w, const code_model *x) {
                            text(e, d->memory),
                            pool_function(e, x->pool, "ek_rt_pool_create"),
                            pool_function(e, x->pool, "ek_rt_pool_destroy"),
-                           text(e, d->cpu)};
+                           text(e, d->cpu),
+                           K(d->states),
+                           tensors(e, d->state, d->states),
+                           rules};
   _Static_assert(sizeof fields / sizeof *fields * 8 == sizeof(ek_rt_model), "ek_rt_model has other fields");
   LLVMValueRef model =
       global(e, LLVMConstStructInContext(e->lc, fields, sizeof fields / sizeof *fields, 0), "model", 8, true);

@@ -57,6 +57,12 @@ static int64_t tensors(desc *d, const ek_rt_tensor *t, int64_t n) {
   }
   return n ? at : -1;
 }
+static int64_t between(desc *d, const ek_rt_model *m) { /* Puts what becomes of the states; returns its place. */
+  const int64_t at = (int64_t)d->o.part[ELF_DATA].n;
+  _Static_assert(sizeof(ek_rt_state) == 16, "ek_rt_state has other fields");
+  for (int64_t i = 0; i < m->states; i++) word(d, m->between[i].first), word(d, m->between[i].places);
+  return m->states ? at : -1;
+}
 /* Code: bytes, where %d stands for the distance to a symbol (+ addend). */
 static void code(desc *d, const char *s, size_t n) { sb_putn(&d->o.part[ELF_TEXT], s, n); }
 static void distance(desc *d, uint32_t symbol, int64_t addend) {
@@ -83,7 +89,8 @@ bytes x86_descriptor(arena *a, const code_model *x) {
   else
     word(d, 0);
   int64_t cpu = text(d, m->cpu), name = text(d, x->name), memory = text(d, m->memory), why = text(d, EK_RT_NO_ARENA),
-          in = tensors(d, m->in, m->inputs), out = tensors(d, m->out, m->outputs), model = (int64_t)o->part[ELF_DATA].n;
+          in = tensors(d, m->in, m->inputs), out = tensors(d, m->out, m->outputs),
+          state = tensors(d, m->state, m->states), rules = between(d, m), model = (int64_t)o->part[ELF_DATA].n;
 
   /* plan, but on a processor that lacks something it ends with a message before any code of the model runs */
   if (m->cpu) {
@@ -126,13 +133,14 @@ bytes x86_descriptor(arena *a, const code_model *x) {
           .name = arena_fmt(a, "%s_info", x->name), .where = ELF_TEXT, .function = true, .at = o->part[ELF_TEXT].n});
   CODE("\x48\x8d\x05"), distance(d, d->self, model), CODE("\xc3"); /* lea rax, [model]; ret */
 
-  word(d, 2), to_place(d, name), word(d, m->inputs), word(d, m->outputs), to_place(d, in), to_place(d, out),
-      pointer(d, plan, 0), pointer(d, entry, 0);
+  word(d, m->states ? 3 : 2), to_place(d, name), word(d, m->inputs), word(d, m->outputs), to_place(d, in),
+      to_place(d, out), pointer(d, plan, 0), pointer(d, entry, 0);
   if (weights)
     pointer(d, weights, 0);
   else
     word(d, 0);
   word(d, (int64_t)x->weights.n), to_place(d, memory), pointer(d, create, 0), pointer(d, destroy, 0), to_place(d, cpu);
+  word(d, m->states), to_place(d, state), to_place(d, rules);
   if (o->part[ELF_DATA].n - (size_t)model != sizeof(ek_rt_model))
     ctx_bug(arena_ctx(a), "x86: ek_rt_model has other fields");
   return elf_bytes(a, o);

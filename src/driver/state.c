@@ -1,0 +1,172 @@
+/* The states of a run object: what stays from one execute to the next. A state in place has one piece of memory,
+ * another two, the one with the current value and the one that the next run writes to; after a run that went well they
+ * change parts. So nothing is copied between runs. A state begins with its first value as soon as its sizes are known,
+ * and whenever it is reset. */
+#include "driver/driver.h"
+#include <string.h>
+
+typedef struct run_state {
+  const ek_rt_tensor *t;     /* what it is */
+  const ek_rt_state *rule;   /* what becomes of it between runs */
+  int64_t dims[EK_MAX_RANK]; /* its sizes, where `sized` */
+  bool sized;                /* its sizes are known, and memory is there */
+  bool begun;                /* it has been run or restored: it may not get other sizes */
+  bool lost;                 /* a run that failed may have changed it */
+  size_t bytes;              /* bytes of a place */
+  uint8_t *place[2];         /* the current value, and where the next one goes; the same where it is in place */
+} run_state;
+struct run_states {
+  const memory *mem;      /* where memory comes from */
+  const uint8_t *weights; /* first values lie here */
+  bool marked;            /* memory that nothing is put into yet is filled with ones */
+  int64_t n;              /* number of states */
+  run_state v[];          /* the states */
+};
+
+run_states *states_new(const memory *mem, const ek_rt_model *d, bool *ok) {
+  const int64_t n = model_states(d);
+  *ok = true;
+  if (!n) return NULL;
+  run_states *s = mem_zero(mem, sizeof *s + (size_t)n * sizeof *s->v);
+  if (!s) return *ok = false, NULL;
+  s->mem = mem, s->weights = d->weights, s->n = n;
+  for (int64_t i = 0; i < n; i++) s->v[i].t = &d->state[i], s->v[i].rule = &d->between[i];
+  return s;
+}
+static void drop(const run_states *s, run_state *x) {
+  if (x->place[1] != x->place[0]) mem_put(s->mem, x->place[1]);
+  mem_put(s->mem, x->place[0]);
+  x->place[0] = x->place[1] = NULL;
+  x->sized = false;
+}
+void states_free(run_states *s) {
+  for (int64_t i = 0; s && i < s->n; i++) drop(s, &s->v[i]);
+  if (s) mem_put(s->mem, s);
+}
+void states_mark(run_states *s) {
+  if (s) s->marked = true;
+}
+static void begin(const run_states *s, run_state *x) {
+  if (x->rule->first >= 0)
+    memcpy(x->place[0], s->weights + x->rule->first, x->bytes);
+  else
+    memset(x->place[0], 0, x->bytes);
+  x->begun = x->lost = false;
+}
+static ek_code tell(text *why, ek_code code, const run_state *x, const char *what) {
+  text_set(why, "state '"), text_put(why, x->t->name, strlen(x->t->name)), text_put(why, "' ", 2);
+  text_put(why, what, strlen(what));
+  return code;
+}
+static ek_code get_memory(const run_states *s, run_state *x, const int64_t *dims, text *why) {
+  int64_t bytes;
+  if (!tensor_bytes(x->t, dims, &bytes)) return tell(why, EK_MEMORY, x, "is too large");
+  drop(s, x);
+  x->bytes = (size_t)bytes;
+  x->place[0] = mem_get(s->mem, x->bytes ? x->bytes : 1);
+  x->place[1] = x->rule->places == 1 ? x->place[0] : mem_get(s->mem, x->bytes ? x->bytes : 1);
+  if (!x->place[0] || !x->place[1]) {
+    drop(s, x);
+    return tell(why, EK_MEMORY, x, "has no memory: out of memory");
+  }
+  if (s->marked) memset(x->place[1], 0xff, x->bytes);
+  if (x->t->rank) memcpy(x->dims, dims, (size_t)x->t->rank * sizeof *dims);
+  x->sized = true;
+  begin(s, x);
+  return EK_OK;
+}
+static bool same_dims(const run_state *x, const int64_t *dims) {
+  return !x->t->rank || !memcmp(x->dims, dims, (size_t)x->t->rank * sizeof *dims);
+}
+ek_code states_size(run_states *s, const int64_t *dims, text *why) {
+  ek_code code = EK_OK;
+  for (int64_t i = 0; s && i < s->n && !code; i++) {
+    run_state *x = &s->v[i];
+    const int64_t *its = dims;
+    dims += x->t->rank;
+    if (x->sized && same_dims(x, its)) continue;
+    if (x->sized && x->begun)
+      return tell(why, EK_SHAPE, x, "has other sizes than with these inputs: ek_run_reset ends what it holds");
+    code = get_memory(s, x, its, why);
+  }
+  return code;
+}
+int64_t states_bytes(const run_states *s) {
+  int64_t all = 0;
+  for (int64_t i = 0; s && i < s->n; i++) all += (int64_t)s->v[i].bytes * s->v[i].rule->places;
+  return all;
+}
+ek_code states_before(run_states *s, const void **in, void **out, text *why) {
+  for (int64_t i = 0; s && i < s->n; i++) {
+    if (s->v[i].lost)
+      return tell(why, EK_USAGE, &s->v[i],
+                  "was being changed when an earlier run failed: call ek_run_reset or ek_run_restore");
+    in[i] = s->v[i].place[0], out[i] = s->v[i].place[1];
+  }
+  return EK_OK;
+}
+void states_after(run_states *s, bool good) {
+  for (int64_t i = 0; s && i < s->n; i++) {
+    run_state *x = &s->v[i];
+    uint8_t *old = x->place[0];
+    x->begun = true;
+    if (good && !EK_PLANTED("run-states"))
+      x->place[0] = x->place[1], x->place[1] = old;
+    else
+      x->lost |= x->rule->places == 1;
+  }
+}
+
+/* ---- by name --------------------------------------------------------------------------------- */
+/* NULL: there is none, which is told with those there are. */
+static run_state *find(run_states *s, const char *name, text *why) {
+  for (int64_t i = 0; s && i < s->n; i++)
+    if (!strcmp(s->v[i].t->name, name)) return &s->v[i];
+  text_set(why, "the module has no state '"), text_put(why, name, strlen(name)), text_put(why, "'; it has ", 10);
+  if (!s) text_put(why, "none", 4);
+  for (int64_t i = 0; s && i < s->n; i++) {
+    if (i) text_put(why, ", ", 2);
+    text_put(why, s->v[i].t->name, strlen(s->v[i].t->name));
+  }
+  return NULL;
+}
+/* Memory with the first value, if the model fixes all sizes. */
+static ek_code settle(const run_states *s, run_state *x, text *why) {
+  if (x->sized) return EK_OK;
+  for (int32_t k = 0; k < x->t->rank; k++)
+    if (x->t->dims[k] < 0) return tell(why, EK_USAGE, x, "has no sizes yet: call ek_run_prepare or ek_run_execute");
+  return get_memory(s, x, x->t->dims, why);
+}
+ek_code states_reset(run_states *s, const char *name, text *why) {
+  run_state *one = name ? find(s, name, why) : NULL;
+  if (name && !one) return EK_USAGE;
+  for (int64_t i = 0; s && i < s->n; i++)
+    if ((!one || one == &s->v[i]) && s->v[i].sized) begin(s, &s->v[i]);
+  return EK_OK;
+}
+ek_code states_snapshot(run_states *s, const char *name, ek_array *out, text *why) {
+  run_state *x = find(s, name, why);
+  ek_code code = x ? settle(s, x, why) : EK_USAGE;
+  if (code) return code;
+  if (x->lost) return tell(why, EK_USAGE, x, "was being changed when an earlier run failed: it holds nothing");
+  *out = (ek_array){.name = x->t->name, .type = (ek_type)x->t->type, .rank = x->t->rank, .data = x->place[0]};
+  memcpy(out->dims, x->dims, sizeof out->dims);
+  out->bytes = x->bytes;
+  return EK_OK;
+}
+ek_code states_restore(run_states *s, const ek_array *from, text *why) {
+  run_state *x = find(s, from->name, why);
+  int64_t bytes;
+  if (!x) return EK_USAGE;
+  if (from->rank != x->t->rank) return tell(why, EK_SHAPE, x, "has another rank than what it is to hold");
+  for (int32_t k = 0; k < from->rank; k++)
+    if (from->dims[k] < 0 || (x->t->dims[k] >= 0 && x->t->dims[k] != from->dims[k]))
+      return tell(why, EK_SHAPE, x, "has other sizes in the model than what it is to hold");
+  if (!tensor_bytes(x->t, from->dims, &bytes) || (uint64_t)bytes != from->bytes)
+    return tell(why, EK_SHAPE, x, "cannot hold this: the bytes are not what the sizes and the type make");
+  ek_code code = x->sized && same_dims(x, from->dims) ? EK_OK : get_memory(s, x, from->dims, why);
+  if (code) return code;
+  if (x->bytes) memmove(x->place[0], from->data, x->bytes);
+  x->begun = true, x->lost = false;
+  return EK_OK;
+}

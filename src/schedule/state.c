@@ -1,0 +1,139 @@
+/* Which states can be changed in place?
+ *
+ * A state's old value is an input, its new one an output. They may be one memory if nothing reads the old value any
+ * more once the first element of the new one is written: every kernel that reads the old one comes before the item of
+ * the root block that writes the new one. An update of a few places (a row of a cache) begins as a copy of the old
+ * value. In place that copy is not made, and does not count as a reader: so a run touches those places only. Where this
+ * is not so, the state has two buffers, and who runs the program exchanges them: nothing is copied either way.
+ *
+ * A run that finds it needs more memory begins again (program.h), which it can do only if the old values are still
+ * there: so where sizes without a bound are found in a run, no state is changed in place.
+ */
+#include "schedule/state.h"
+#include <string.h>
+
+typedef struct order {
+  splan *p;           /* the plan */
+  emodule *m;         /* the module */
+  arena *a;           /* memory */
+  uint32_t *stage_at; /* per stage: the item of the root block that it is run in */
+} order;
+
+/* Everything in the block, and in those inside of it, runs in item `at` of the root block; UINT32_MAX: it is the root
+ * block. */
+static void walk(order *k, uint32_t block, uint32_t at) {
+  const emodule *m = k->m;
+  for (uint32_t i = 0; i < m->blocks.v[block].items.n; i++) {
+    const item it = m->blocks.v[block].items.v[i];
+    const uint32_t here = at == UINT32_MAX ? i : at;
+    if (it.kind == IT_STAGE) k->stage_at[it.index] = here;
+    if (it.kind == IT_IF) walk(k, m->ifs.v[it.index].then_block, here), walk(k, m->ifs.v[it.index].else_block, here);
+    if (it.kind == IT_LOOP) walk(k, m->loops.v[it.index].body, here);
+  }
+}
+/* A kernel, or without kernels a recurrence, runs where its first stage stands. */
+static bool together(const emodule *m, uint32_t s, uint32_t t) {
+  const stage *x = xs(m, s), *y = xs(m, t);
+  return s == t || (x->kernel && x->kernel == y->kernel) || (x->recurrence && x->recurrence == y->recurrence);
+}
+static uint32_t runs_at(const order *k, uint32_t s) {
+  uint32_t at = k->stage_at[s];
+  for (uint32_t t = 0; t < k->m->stages.n; t++)
+    if (!xs(k->m, t)->dead && together(k->m, s, t) && k->stage_at[t] < at) at = k->stage_at[t];
+  return at;
+}
+/* The item of the root block that writes t first; UINT32_MAX: not known. */
+static uint32_t written_at(const order *k, tid t) {
+  const emodule *m = k->m;
+  if (xt(m, t)->kind == TK_STAGE) {
+    const uint32_t s = xt(m, t)->stage;
+    const bool virtual = k->p->level > 0 && !xs(m, s)->kernel; /* other kernels store its pieces */
+    return virtual ? UINT32_MAX : runs_at(k, s);
+  }
+  for (uint32_t i = 0; i < m->blocks.v[0].items.n; i++) {
+    const item it = m->blocks.v[0].items.v[i];
+    for (uint32_t r = 0; it.kind == IT_IF && r < m->ifs.v[it.index].n; r++)
+      if (m->ifs.v[it.index].results[r] == t) return i;
+  }
+  return UINT32_MAX;
+}
+/* Is t looked at by something that is no stage: a branch, a loop, a late size, a check? */
+static bool named(const emodule *m, tid t) {
+  for (uint32_t i = 0; i < m->lates.n; i++)
+    if (m->lates.v[i].tensor == t) return true;
+  for (uint32_t i = 0; i < m->checks.n; i++)
+    if (m->checks.v[i].at == t || m->checks.v[i].value == t) return true;
+  for (uint32_t i = 0; i < m->ifs.n; i++)
+    if (m->ifs.v[i].cond == t) return true;
+  for (uint32_t i = 0; i < m->loops.n; i++)
+    if (m->loops.v[i].trip_tensor == t || m->loops.v[i].cond0 == t || m->loops.v[i].cond == t) return true;
+  return false;
+}
+static bool reads(const order *k, ex e, tid t) {
+  u32vec loads = {0};
+  if (e) expr_loads(k->m, e, k->a, &loads);
+  for (uint32_t i = 0; i < loads.n; i++)
+    if (exn(k->m, loads.v[i])->tensor == t) return true;
+  return false;
+}
+/* Does stage s begin as a copy of t, place by place, and read t nowhere else? */
+static bool begins_as(const order *k, uint32_t s, tid t) {
+  emodule *m = k->m;
+  const stage *x = xs(m, s);
+  if (!x->updates.n || !x->value || (x->kernel && m->kernels.v[x->kernel - 1].cls != KC_UPDATE)) return false;
+  const ex_node *n = exn(m, x->value);
+  if (n->kind != EX_LOAD || n->tensor != t || n->otherwise) return false;
+  for (uint32_t i = 0; i < x->naxes; i++)
+    if (!sym_eq(m->c, n->args[i], expr_axis_index(m, &x->axes[i]))) return false;
+  for (uint32_t i = 0; i < x->updates.n; i++) {
+    const update *u = &x->updates.v[i];
+    if (reads(k, u->value, t) || reads(k, u->cond, t)) return false;
+    for (uint32_t j = 0; j < u->nidx; j++)
+      if (sym_uses_kind(m->c, u->idx[j], AT_DATA) && reads(k, expr_index(m, u->idx[j]), t)) return false;
+  }
+  return true;
+}
+static bool in_place(const order *k, tid old, tid new, bool *begins) {
+  emodule *m = k->m;
+  *begins = false;
+  if (new == old) return true; /* it never changes */
+  const uint32_t writes = written_at(k, new);
+  if (writes == UINT32_MAX || named(m, old)) return false;
+  for (uint32_t s = 0; s < m->stages.n; s++) {
+    u32vec loads = {0};
+    bool any = false;
+    if (xs(m, s)->dead) continue;
+    expr_stage_loads(m, s, k->a, &loads);
+    for (uint32_t i = 0; i < loads.n; i++) any |= exn(m, loads.v[i])->tensor == old;
+    if (!any) continue;
+    if (xs(m, s)->tensor == new && begins_as(k, s, old))
+      *begins = true;
+    else if (runs_at(k, s) >= writes && !EK_PLANTED("schedule-state"))
+      return false;
+  }
+  return true;
+}
+static bool begins_again(const emodule *m) {
+  for (uint32_t i = 0; i < m->lates.n; i++) {
+    int64_t least, most;
+    sym_range(m->c, m->lates.v[i].bound, &least, &most);
+    if (least >= EXPR_NO_BOUND) return true;
+  }
+  return false;
+}
+void schedule_states(splan *p) {
+  emodule *m = p->m;
+  if (!m->states.n) return;
+  arena *a = arena_new(m->c);
+  order k = {.p = p, .m = m, .a = a, .stage_at = NEWN(a, uint32_t, m->stages.n + 1)};
+  p->in_place = NEWN(p->l->a, bool, m->states.n);
+  p->begun = NEWN(p->l->a, bool, m->tensors.n);
+  walk(&k, 0, UINT32_MAX);
+  for (uint32_t i = 0; i < m->states.n && !begins_again(m); i++) {
+    const tid old = expr_state_in(m, i), new = expr_state_out(m, i);
+    bool begins;
+    p->in_place[i] = in_place(&k, old, new, &begins);
+    if (p->in_place[i] && begins) p->begun[new] = true;
+  }
+  arena_free(a);
+}

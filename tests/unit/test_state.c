@@ -1,0 +1,527 @@
+/* States: what a run leaves for the next one. Every kind of module agrees over several runs with what feeding outputs
+ * back by hand gives; states are reset, restored, and independent of one another; a cache is written in place, and
+ * costs no time by its length; each level's text reads back, and what is not well-formed is refused.
+ */
+#include "driver/lower.h"
+#include "einkorn/einkorn.h"
+#include "passes/passes.h"
+#include "program/program.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* y = x + s; the next s is y / 2 */
+static const char adds[] =
+    "graph \"adds\" {\n input s: f32[4]\n input x: f32[4]\n const half: f32[] = [0.5]\n y = Add(x, s)\n"
+    " s2 = Mul(y, half)\n output s2\n output y\n}\n";
+/* the next h is tanh(h w + x): each place reads all of the old value */
+static const char recurrent[] =
+    "graph \"recurrent\" {\n input h: f32[1, 64]\n input x: f32[1, 64]\n input w: f32[64, 64]\n p = MatMul(h, w)\n"
+    " a = Add(p, x)\n h2 = Tanh(a)\n y = ReduceSum(h2)\n output h2\n output y\n}\n";
+/* a row of a table is replaced, and the table summed up */
+static const char table[] =
+    "graph \"table\" {\n input t: f32[6, 4]\n input at: i64[1, 1]\n input row: f32[1, 4]\n t2 = ScatterND(t, at, row)\n"
+    " y = ReduceSum(t2)\n output t2\n output y\n}\n";
+
+typedef enum { EVAL, PASSES, PLAIN, JIT, SAVED, KINDS } kind;
+static const char *const kind_names[KINDS] = {"eval", "passes", "O0", "jit", "so"};
+typedef struct subject {
+  ek_session *s;
+  ek_model *m;
+  ek_module *code;
+  ek_run *r;
+} subject;
+static ek_code make(subject *x, const char *text, const char *const *states, kind k, ek_options o) {
+  static int libraries;
+  char path[64];
+  *x = (subject){.s = ek_session_create()};
+  o.states = states, o.evaluate = k == EVAL ? 1 : k == PASSES ? 2 : 0, o.verify = 1;
+  if (k == PLAIN) o.optimize = 0;
+  ek_code e = ek_load_memory(x->s, text, strlen(text), "test", &x->m);
+  if (e || k != SAVED) return e ? e : ek_compile(x->m, &o, &x->code);
+  snprintf(path, sizeof path, "/tmp/einkorn_state_%d_%d.so", (int)getpid(), libraries++);
+  e = ek_save(x->m, &o, path, NULL);
+  if (!e) e = ek_module_load(x->s, path, &x->code);
+  unlink(path);
+  strcpy(strrchr(path, '.'), ".h");
+  unlink(path);
+  return e;
+}
+static subject made(const char *text, const char *const *states, kind k) {
+  subject x;
+  ek_options o;
+  ek_options_init(&o);
+  if (make(&x, text, states, k, o)) fail_msg("%s: %s", kind_names[k], ek_message(x.s));
+  assert_int_equal(ek_run_create(x.code, 1, &x.r), EK_OK);
+  return x;
+}
+static void give(ek_run *r, const char *name, const void *data, size_t bytes, int64_t n0, int64_t n1) {
+  const int64_t dims[] = {n0, n1};
+  if (ek_run_set_input(r, name, data, bytes, dims, n1 ? 2 : 1)) fail_msg("%s", ek_run_message(r));
+}
+static void go(ek_run *r) {
+  if (ek_run_execute(r)) fail_msg("%s", ek_run_message(r));
+}
+static void holds(ek_run *r, const char *name, const float *want, size_t n) {
+  ek_array a;
+  if (ek_run_snapshot(r, name, &a)) fail_msg("%s", ek_run_message(r));
+  assert_int_equal(a.bytes, n * sizeof *want);
+  for (size_t i = 0; i < n; i++) assert_float_equal(((const float *)a.data)[i], want[i], 1e-5);
+}
+
+/* ---- several runs ---------------------------------------------------------------------------- */
+static void several_runs(void **state) {
+  (void)state;
+  const char *const states[] = {"s2=s", NULL};
+  const float x[] = {1, 2, 3, 4}, zeros[4] = {0}, first[] = {8, 8, 8, 8};
+  const int64_t four = 4;
+  for (kind k = 0; k < KINDS; k++) {
+    subject u = made(adds, states, k);
+    ek_tensor_info t;
+    assert_int_equal(ek_module_inputs(u.code), 1);
+    assert_int_equal(ek_module_outputs(u.code), 1);
+    assert_int_equal(ek_module_states(u.code), 1);
+    assert_int_equal(ek_module_state(u.code, 0, &t), EK_OK);
+    assert_string_equal(t.name, "s");
+    assert_int_equal(ek_module_state(u.code, 1, &t), EK_USAGE);
+    ek_run *other;
+    assert_int_equal(ek_run_create(u.code, 1, &other), EK_OK);
+    give(u.r, "x", x, sizeof x, 4, 0), give(other, "x", x, sizeof x, 4, 0);
+    holds(u.r, "s", zeros, 4);
+    for (int turn = 0; turn < 2; turn++) {
+      float s[4] = {0}, y[4];
+      for (int run = 0; run < 5; run++) {
+        go(u.r);
+        for (int i = 0; i < 4; i++) y[i] = x[i] + s[i], s[i] = y[i] / 2;
+        for (int i = 0; i < 4; i++) assert_float_equal(((const float *)ek_run_output_data(u.r, 0))[i], y[i], 1e-5);
+        holds(u.r, "s", s, 4);
+      }
+      holds(other, "s", zeros, 4); /* each run object has its own */
+      assert_int_equal(ek_run_reset(u.r, turn ? "s" : NULL), EK_OK);
+      holds(u.r, "s", zeros, 4);
+    }
+    assert_int_equal(ek_run_restore(u.r, "s", first, sizeof first, &four, 1), EK_OK);
+    holds(u.r, "s", first, 4);
+    go(u.r);
+    assert_float_equal(((const float *)ek_run_output_data(u.r, 0))[3], 12, 1e-5);
+    ek_session_destroy(u.s);
+  }
+}
+/* The state's old value is read by all places of the new one, so that they cannot be one memory. */
+static void two_places(void **state) {
+  (void)state;
+  const char *const states[] = {"h2=h", NULL};
+  float x[64], w[64 * 64], h[64] = {0}, want[6];
+  for (int i = 0; i < 64; i++) x[i] = 0.01f * (float)(i % 7);
+  for (int i = 0; i < 64 * 64; i++) w[i] = 0.02f * (float)((i * 37) % 11 - 5);
+  for (int run = 0; run < 6; run++) {
+    float next[64], sum = 0;
+    for (int j = 0; j < 64; j++) {
+      float a = x[j];
+      for (int i = 0; i < 64; i++) a += h[i] * w[i * 64 + j];
+      next[j] = tanhf(a), sum += next[j];
+    }
+    memcpy(h, next, sizeof h), want[run] = sum;
+  }
+  for (kind k = 0; k < KINDS; k++) {
+    subject u = made(recurrent, states, k);
+    give(u.r, "x", x, sizeof x, 1, 64), give(u.r, "w", w, sizeof w, 64, 64);
+    for (int run = 0; run < 6; run++) {
+      go(u.r);
+      assert_float_equal(*(const float *)ek_run_output_data(u.r, 0), want[run], 1e-4);
+    }
+    holds(u.r, "h", h, 64);
+    ek_session_destroy(u.s);
+  }
+}
+static void in_place(void **state) {
+  (void)state;
+  const char *const states[] = {"t2=t", NULL};
+  for (kind k = 0; k < KINDS; k++) {
+    subject u = made(table, states, k);
+    float want[24] = {0}, sum = 0;
+    for (int64_t run = 0; run < 4; run++) {
+      int64_t at = run * 3 % 6;
+      float row[4];
+      for (int i = 0; i < 4; i++) row[i] = (float)(run * 10 + i);
+      give(u.r, "at", &at, sizeof at, 1, 1), give(u.r, "row", row, sizeof row, 1, 4);
+      go(u.r);
+      memcpy(want + at * 4, row, sizeof row);
+      sum = 0;
+      for (int i = 0; i < 24; i++) sum += want[i];
+      assert_float_equal(*(const float *)ek_run_output_data(u.r, 0), sum, 1e-4);
+      holds(u.r, "t", want, 24);
+    }
+    ek_session_destroy(u.s);
+  }
+}
+/* A run that fails may have changed what is changed in place: nobody goes on with that by mistake. */
+static void failed_runs(void **state) {
+  (void)state;
+  const char *const states[] = {"t2=t", NULL};
+  const float row[4] = {1, 2, 3, 4};
+  const int64_t good = 2, bad = 6;
+  ek_array a;
+  subject u = made(table, states, JIT);
+  give(u.r, "row", row, sizeof row, 1, 4), give(u.r, "at", &good, sizeof good, 1, 1);
+  go(u.r);
+  give(u.r, "at", &bad, sizeof bad, 1, 1);
+  assert_int_equal(ek_run_execute(u.r), EK_SHAPE);
+  assert_int_equal(ek_run_snapshot(u.r, "t", &a), EK_USAGE);
+  give(u.r, "at", &good, sizeof good, 1, 1);
+  assert_int_equal(ek_run_execute(u.r), EK_USAGE);
+  assert_non_null(strstr(ek_run_message(u.r), "ek_run_reset"));
+  assert_int_equal(ek_run_reset(u.r, NULL), EK_OK);
+  go(u.r);
+  assert_float_equal(*(const float *)ek_run_output_data(u.r, 0), 10, 1e-5);
+  ek_session_destroy(u.s);
+  u = made(table, states, EVAL); /* two places: nothing is lost */
+  give(u.r, "row", row, sizeof row, 1, 4), give(u.r, "at", &good, sizeof good, 1, 1);
+  go(u.r);
+  give(u.r, "at", &bad, sizeof bad, 1, 1);
+  assert_int_equal(ek_run_execute(u.r), EK_SHAPE);
+  give(u.r, "at", &good, sizeof good, 1, 1);
+  go(u.r);
+  ek_session_destroy(u.s);
+}
+/* An initialiser is what the state begins with, and begins with again. */
+static void first_values(void **state) {
+  (void)state;
+  const char *const states[] = {"n2=n", NULL};
+  static const char counts[] = "graph \"counts\" {\n input x: i64[2]\n const n: i64[2] = [7, 70]\n n2 = Add(n, x)\n"
+                               " y = Neg(n)\n output y\n output n2\n}\n";
+  const int64_t x[] = {1, 2};
+  for (kind k = 0; k < KINDS; k++) {
+    subject u = made(counts, states, k);
+    give(u.r, "x", x, sizeof x, 2, 0);
+    for (int turn = 0; turn < 2; turn++) {
+      for (int64_t run = 0; run < 3; run++) {
+        go(u.r);
+        const int64_t *y = ek_run_output_data(u.r, 0);
+        assert_int_equal(y[0], -(7 + run));
+        assert_int_equal(y[1], -(70 + 2 * run));
+      }
+      ek_run_reset(u.r, "n");
+    }
+    ek_session_destroy(u.s);
+  }
+}
+/* Sizes of a state come from other inputs. They cannot change while it holds something. */
+static void open_sizes(void **state) {
+  (void)state;
+  static const char open[] = "graph \"open\" {\n input x: f32[n]\n input s: f32[n]\n s2 = Add(x, s)\n output s2\n}\n";
+  const char *const states[] = {"s2=s", NULL};
+  const float x[] = {1, 2, 3};
+  const int64_t two = 2;
+  ek_array a;
+  for (kind k = 0; k < KINDS; k++) {
+    subject u = made(open, states, k);
+    assert_int_equal(ek_run_snapshot(u.r, "s", &a), EK_USAGE);
+    give(u.r, "x", x, 2 * sizeof *x, 2, 0);
+    go(u.r), go(u.r);
+    holds(u.r, "s", (const float[]){2, 4}, 2);
+    give(u.r, "x", x, 3 * sizeof *x, 3, 0);
+    assert_int_equal(ek_run_execute(u.r), EK_SHAPE);
+    assert_non_null(strstr(ek_run_message(u.r), "state 's'"));
+    assert_int_equal(ek_run_reset(u.r, NULL), EK_OK);
+    go(u.r);
+    holds(u.r, "s", x, 3);
+    assert_int_equal(ek_run_restore(u.r, "s", x, 2 * sizeof *x, &two, 1), EK_OK);
+    give(u.r, "x", x, 2 * sizeof *x, 2, 0);
+    go(u.r);
+    holds(u.r, "s", (const float[]){2, 4}, 2);
+    ek_session_destroy(u.s);
+  }
+}
+/* A size that only a run finds, without a bound: the run begins again with more memory, with the old state. */
+static void begins_again(void **state) {
+  (void)state;
+  static const char finds[] =
+      "graph \"finds\" {\n input x: f32[m]\n input t: f32[6, 4]\n input at: i64[1, 1]\n input row: f32[1, 4]\n"
+      " z = NonZero(x)\n t2 = ScatterND(t, at, row) {reduction = \"add\"}\n y = Cast(z) {to = 1}\n output y\n output "
+      "t2\n}\n";
+  const char *const states[] = {"t2=t", NULL};
+  const float x[64] = {1, 1, 0, 1}, row[] = {1, 2, 3, 4};
+  const int64_t at = 1;
+  for (kind k = 0; k < KINDS; k++) {
+    subject u = made(finds, states, k);
+    give(u.r, "x", x, sizeof x, 64, 0), give(u.r, "at", &at, sizeof at, 1, 1), give(u.r, "row", row, sizeof row, 1, 4);
+    float want[24] = {0};
+    for (int run = 1; run < 4; run++) {
+      go(u.r);
+      for (int i = 0; i < 4; i++) want[4 + i] = (float)run * row[i];
+      holds(u.r, "t", want, 24);
+    }
+    ek_session_destroy(u.s);
+  }
+}
+
+/* ---- what the program says ------------------------------------------------------------------- */
+static const char *shown(subject *x, const char *text, const char *const *states, const char *stage) {
+  const char *out = NULL;
+  ek_options o;
+  ek_show_options w;
+  ek_options_init(&o), ek_show_options_init(&w);
+  o.states = states, w.stage = stage;
+  *x = (subject){.s = ek_session_create()};
+  assert_int_equal(ek_load_memory(x->s, text, strlen(text), "test", &x->m), EK_OK);
+  if (ek_show(x->m, &o, &w, &out)) fail_msg("%s", ek_message(x->s));
+  return out;
+}
+static void says(const char *text, const char *state, const char *want, const char *never) {
+  const char *const states[] = {state, NULL};
+  subject x;
+  const char *out = shown(&x, text, states, "program");
+  if (!strstr(out, want)) fail_msg("%s: no `%s` in\n%s", state, want, out);
+  if (never && strstr(out, never)) fail_msg("%s: `%s` in\n%s", state, never, out);
+  ek_session_destroy(x.s);
+}
+static void program_text(void **state) {
+  (void)state;
+  says(recurrent, "h2=h", "state \"h\" = \"h2\" exchanged\n", NULL);
+  says(table, "t2=t", "state \"t\" = \"t2\" in place\n", "(%1.t,");
+  /* it is read after the update */
+  says("graph \"g\" {\n input t: f32[6, 4]\n input at: i64[1, 1]\n input row: f32[1, 4]\n t2 = ScatterND(t, at, row)\n"
+       " s = ReduceSum(t2)\n u = Mul(t, s)\n y = ReduceMax(u)\n output t2\n output y\n}\n",
+       "t2=t", "exchanged\n", NULL);
+  /* what is written hangs on what stands elsewhere */
+  says("graph \"g\" {\n input t: f32[6, 4]\n input at: i64[1, 1]\n const k: i64[1] = [0]\n row = Gather(t, k)\n"
+       " t2 = ScatterND(t, at, row)\n output t2\n}\n",
+       "t2=t", "state", NULL);
+  /* it never changes */
+  says("graph \"g\" {\n input t: f32[6]\n y = Neg(t)\n output y\n output t\n}\n", "t=t", "in place\n", "out %1");
+}
+static void same_text(const char *level, const char *one, const char *two) {
+  if (strcmp(one, two) != 0) fail_msg("%s:\n%s\n----\n%s", level, one, two);
+}
+/* Each level's text reads back as the same object. */
+static void texts(void **state) {
+  (void)state;
+  static const char text[] =
+      "graph \"g\" {\n input x: f32[1, 4]\n input t: f32[6, 4]\n input n: f32[2]\n const at: i64[1, 1] = [3]\n const "
+      "one: "
+      "f32[] = [1]\n t2 = ScatterND(t, at, x)\n n2 = Add(n, one)\n y = ReduceSum(t2)\n output y\n output t2 state t\n "
+      "output n2 state n first f32[2] = [5, 6]\n}\n";
+  ctx *c = ctx_new();
+  CTX_TRY(c) {
+    sbuf b[6];
+    for (int i = 0; i < 6; i++) b[i] = sbuf_new(ctx_arena(c));
+    graph *g = graph_parse(c, text, "test");
+    assert_non_null(g);
+    graph_print(g, &b[0], (graph_print_opts){0});
+    graph_print(graph_parse(c, b[0].s, "again"), &b[1], (graph_print_opts){0});
+    same_text("graph", b[0].s, b[1].s);
+    assert_non_null(strstr(b[0].s, "output n2 state n first f32[2] = [5, 6]\n"));
+    oplib *lib = notation_lib(c);
+    assert_true(graph_verify(g, "test") && notation_add_builtin(lib));
+    emodule *m = lower_graph(g, lib, NULL, 0);
+    assert_non_null(m);
+    expr_print(m, &b[2], (print_opts){.weights_inline = true});
+    emodule *again = expr_parse(c, b[2].s, "again");
+    assert_true(again && expr_verify(again, "again") && expr_verify_whole(again, "again"));
+    expr_print(again, &b[3], (print_opts){.weights_inline = true});
+    same_text("expr", b[2].s, b[3].s);
+    expr_optimise(m, 3, NULL);
+    program *p = program_build(schedule_module(m, target_get(c, "x86-64-v3"), (schedule_opts){.level = 3}), "g");
+    program_print(p, &b[4]);
+    program *q = program_parse(c, b[4].s, "again");
+    assert_true(q && program_verify(p, "test") && program_verify(q, "again"));
+    program_print(q, &b[5]);
+    same_text("program", b[4].s, b[5].s);
+    assert_non_null(strstr(b[4].s, "state \"t\" = \"t2\" in place\nstate \"n\" = \"n2\" exchanged first %"));
+  }
+  CTX_CATCH { fail_msg("%s", diag_first(c) ? diag_first(c)->text : "?"); }
+  ctx_free(c);
+}
+/* The verifier of programs finds a state in place that is read when it has been written. */
+static void read_too_late(void **state) {
+  (void)state;
+  static const char kernel[] = "kernel k(ptr f32 a read, ptr f32 b read write) {\n %1 = param a\n %2 = param b\n"
+                               " %3 = load f32 %1 0\n store %2 0 %3\n}\n";
+  for (int late = 0; late < 2; late++) {
+    ctx *c = ctx_new();
+    const char *text = arena_fmt(ctx_arena(c),
+                                 "program \"p\"\ninput \"s\": f32[1]\noutput \"y\": f32[1]\noutput \"s2\": "
+                                 "f32[1]\narena 0 bytes\nscratch 0 bytes per "
+                                 "worker\nweights 0 bytes\nbuffer %%1: input f32 x 1 number 0\nbuffer %%2: output f32 "
+                                 "x 1 number 0\nbuffer %%3: output "
+                                 "f32 x 1 number 1\nstate \"s\" = \"s2\" in place\n%s%s%skernels\n\n%s",
+                                 late ? "" : "launch k(%1, out %2) chunks 1\n", "launch k(%2, out %3) chunks 1\n",
+                                 late ? "launch k(%1, out %2) chunks 1\n" : "", kernel);
+    if (late) text = arena_fmt(ctx_arena(c), "%s", text);
+    program *p = program_parse(c, text, "test");
+    assert_non_null(p);
+    const bool good = program_verify(p, "test");
+    const char *why = "";
+    for (const diag *d = diag_first(c); d; d = d->next)
+      if (strstr(d->text, "in place")) why = d->text;
+    assert_true(late ? !good && why[0] : good);
+    ctx_free(c);
+  }
+}
+
+/* ---- what is refused ------------------------------------------------------------------------- */
+static void refused(void **state) {
+  (void)state;
+  static const char shapes[] =
+      "graph \"g\" {\n input a: f32[4]\n input b: i64[4]\n input c: f32[4, 1]\n input d: f32[5]\n"
+      " input n: f32[k]\n y = Neg(a)\n z = Neg(n)\n output y\n output z\n}\n";
+  static const struct {
+    const char *const states[3]; /* of ek_options */
+    ek_code code;                /* how it ends */
+    const char *says[3];         /* what the message names */
+  } row[] = {
+      {{"yy=a"}, EK_USAGE, {"no output of the name yy"}},
+      {{"y=aa"}, EK_USAGE, {"no input of the name aa"}},
+      {{"y"}, EK_USAGE, {"OUTPUT=INPUT"}},
+      {{"y=a", "y=d"}, EK_USAGE, {"tied to an input already"}},
+      {{"y=a", "z=a"}, EK_USAGE, {"tied to an output already"}},
+      {{"y=b"}, EK_SHAPE, {"'b'", "the output 'y' is f32[4]", "the input is i64[4]"}},
+      {{"y=c"}, EK_SHAPE, {"f32[4, 1]"}},
+      {{"y=d"}, EK_SHAPE, {"f32[5]"}},
+      {{"z=n"}, EK_MODEL, {"n", "size k"}},
+  };
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    subject x;
+    ek_options o;
+    ek_options_init(&o);
+    ek_code code = make(&x, shapes, row[i].states, JIT, o);
+    if (code != row[i].code) fail_msg("%zu: %d %s", i, (int)code, ek_message(x.s));
+    for (int k = 0; k < 3 && row[i].says[k]; k++)
+      if (!strstr(ek_message(x.s), row[i].says[k])) fail_msg("%zu: %s", i, ek_message(x.s));
+    ek_session_destroy(x.s);
+  }
+}
+static void refused_calls(void **state) {
+  (void)state;
+  const char *const states[] = {"s2=s", NULL};
+  const float v[4] = {0};
+  const int64_t four = 4, five = 5;
+  ek_array a;
+  subject u = made(adds, states, JIT);
+  assert_int_equal(ek_run_reset(u.r, "x"), EK_USAGE);
+  assert_non_null(strstr(ek_run_message(u.r), "it has s"));
+  assert_int_equal(ek_run_snapshot(u.r, "x", &a), EK_USAGE);
+  assert_int_equal(ek_run_snapshot(u.r, NULL, &a), EK_USAGE);
+  assert_int_equal(ek_run_restore(u.r, "x", v, sizeof v, &four, 1), EK_USAGE);
+  assert_int_equal(ek_run_restore(u.r, "s", v, sizeof v, &five, 1), EK_SHAPE);
+  assert_int_equal(ek_run_restore(u.r, "s", v, sizeof v - 4, &four, 1), EK_SHAPE);
+  assert_int_equal(ek_run_restore(u.r, "s", v, sizeof v, &four, 2), EK_SHAPE);
+  assert_int_equal(ek_run_reset(NULL, NULL), EK_USAGE);
+  ek_session_destroy(u.s);
+  ek_session *s = ek_session_create(); /* a model is not saved as one with states, and one without has none */
+  ek_model *m;
+  ek_options o;
+  ek_options_init(&o);
+  assert_int_equal(ek_load_memory(s, adds, strlen(adds), "test", &m), EK_OK);
+  o.states = states;
+  assert_int_equal(ek_save(m, &o, "/tmp/einkorn_state.onnx", NULL), EK_UNSUPPORTED);
+  ek_session_destroy(s);
+  u = made(adds, NULL, JIT);
+  assert_int_equal(ek_module_states(u.code), 0);
+  assert_int_equal(ek_run_reset(u.r, NULL), EK_OK);
+  assert_int_equal(ek_run_snapshot(u.r, "s", &a), EK_USAGE);
+  ek_session_destroy(u.s);
+}
+
+/* ---- a decoder's caches ---------------------------------------------------------------------- */
+#define MODELS EK_SOURCE_DIR "/tests/models/"
+static const char *const caches[] = {"values=past_values", "keys=past_keys", NULL};
+static ek_module *decoder(ek_session *s, const char *name, bool inside, kind k, const char *length, int profile) {
+  char path[300];
+  const char *const dims[] = {length, NULL};
+  ek_model *m;
+  ek_module *code;
+  ek_options o;
+  ek_options_init(&o);
+  o.states = inside ? caches : NULL, o.evaluate = k == EVAL, o.optimize = k == PLAIN ? 0 : 3, o.dims = dims;
+  o.profile = profile;
+  snprintf(path, sizeof path, MODELS "%s.onnx", name);
+  if (ek_load(s, path, &m) || ek_compile(m, &o, &code)) fail_msg("%s: %s", name, ek_message(s));
+  return code;
+}
+/* Steps with the caches inside give what feeding them back by hand gives. */
+static void decoders(void **state) {
+  (void)state;
+  enum { LENGTH = 12, ROW = 16, STEPS = 12 };
+  static const char *const models[] = {"cache_tensor_scatter", "cache_scatter_rows", "cache_scatter_turned"};
+  for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+    for (kind k = EVAL; k <= JIT; k += k == EVAL ? 2 : 1) {
+      ek_session *s = ek_session_create();
+      ek_module *by_hand = decoder(s, models[i], false, EVAL, "L=12", 0),
+                *in = decoder(s, models[i], true, k, "L=12", 0);
+      ek_run *a, *b;
+      static float keys[LENGTH * ROW], values[LENGTH * ROW];
+      memset(keys, 0, sizeof keys), memset(values, 0, sizeof values);
+      assert_int_equal(ek_run_create(by_hand, 1, &a), EK_OK);
+      assert_int_equal(ek_run_create(in, 1, &b), EK_OK);
+      for (int64_t pos = 0; pos < STEPS; pos++) {
+        float x[ROW];
+        for (int j = 0; j < ROW; j++) x[j] = sinf((float)(pos * ROW + j));
+        ek_run_bind_input(a, ek_module_find_input(by_hand, "x"), x), ek_run_bind_input(b, 0, x);
+        ek_run_bind_input(a, ek_module_find_input(by_hand, "pos"), &pos), ek_run_bind_input(b, 1, &pos);
+        ek_run_bind_input(a, ek_module_find_input(by_hand, "past_keys"), keys);
+        ek_run_bind_input(a, ek_module_find_input(by_hand, "past_values"), values);
+        go(a), go(b);
+        const float *want = ek_run_output_data(a, 0), *got = ek_run_output_data(b, 0);
+        for (int j = 0; j < ROW; j++) assert_float_equal(got[j], want[j], 1e-4);
+        memcpy(keys, ek_run_output_data(a, ek_module_find_output(by_hand, "keys")), sizeof keys);
+        memcpy(values, ek_run_output_data(a, ek_module_find_output(by_hand, "values")), sizeof values);
+        holds(b, "past_keys", keys, LENGTH * ROW), holds(b, "past_values", values, LENGTH * ROW);
+      }
+      ek_session_destroy(s);
+    }
+}
+/* The least time, in ms, of the kernel that makes the new cache of keys, of n rows. */
+static double cache_ms(bool inside, const char *length, int64_t n) {
+  ek_session *s = ek_session_create();
+  ek_module *code = decoder(s, "cache_tensor_scatter", inside, JIT, length, 1);
+  ek_run *r;
+  const ek_kernel *k;
+  size_t kernels;
+  const float x[16] = {1};
+  int64_t pos = n / 2;
+  float *old = calloc((size_t)n * 16, sizeof *old);
+  double least = 1e9;
+  assert_int_equal(ek_run_create(code, 1, &r), EK_OK);
+  ek_run_bind_input(r, 0, x), ek_run_bind_input(r, 1, &pos);
+  for (int i = 2; i < ek_module_inputs(code); i++) ek_run_bind_input(r, i, old);
+  for (int run = 0; run < 100; run++) {
+    uint32_t found = 0;
+    go(r);
+    assert_int_equal(ek_run_kernels(r, &k, &kernels), EK_OK);
+    for (size_t i = 0; i < kernels; i++)
+      if (!strcmp(k[i].tensors, "TensorScatter_0.Y")) {
+        found++;
+        if (k[i].ms < least) least = k[i].ms;
+      }
+    assert_int_equal(found, 1);
+  }
+  free(old);
+  ek_session_destroy(s);
+  return least;
+}
+/* Of a cache in place one row is touched, however long it is. */
+static void no_copies(void **state) {
+  (void)state;
+  const double copied = cache_ms(false, "L=65536", 65536), kept = cache_ms(true, "L=65536", 65536);
+  if (kept > copied / 20) fail_msg("%g ms in place, %g ms with a copy", kept, copied);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(several_runs),  cmocka_unit_test(two_places),   cmocka_unit_test(in_place),
+      cmocka_unit_test(failed_runs),   cmocka_unit_test(first_values), cmocka_unit_test(open_sizes),
+      cmocka_unit_test(begins_again),  cmocka_unit_test(program_text), cmocka_unit_test(texts),
+      cmocka_unit_test(read_too_late), cmocka_unit_test(refused),      cmocka_unit_test(refused_calls),
+      cmocka_unit_test(decoders),      cmocka_unit_test(no_copies),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
