@@ -53,6 +53,12 @@ grep -hoE '(^|[ /`])einkorn [a-z]+( |`|$)' "${documents[@]}" | grep -oE 'einkorn
 echo describe >>"$work/commands"
 within "documents call commands that there are not" "$work/called" "$work/commands"
 
+# ---- targets: the compiler reads each field; `host` alone reads `processors`, and `requires` is a word of C++ ----
+"$einkorn" targets c | sed -n 's/^\([a-z0-9_]*\) =.*/\1/p' | grep -vx 'processors\|requires' >"$work/fields"
+find "$root/src" -name '*.[ch]' ! -path '*/target/fields.*' -exec grep -ohE '(->|\.)[a-z0-9_]+' {} + |
+  grep -oE '[a-z0-9_]+' >"$work/read"
+within "nothing in the compiler reads these fields of a target" "$work/fields" "$work/read"
+
 # ---- variables of the environment ----
 "$einkorn" describe man | plain | sed -n 's/^\(EINKORN_[A-Z_]*\)=.*/\1/p' >"$work/variables"
 grep -ohE 'EINKORN_[A-Z_]+' "$root/README.md" >"$work/readme"

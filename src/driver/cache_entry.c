@@ -216,7 +216,7 @@ static const char *difference(const char *a, const char *b) {
                                          {"llvm", "another version of LLVM"},
                                          {"processor", "another processor"},
                                          {"target", "another target"},
-                                         {"machine", "other sizes of caches"},
+                                         {"machine", "a target with other fields"},
                                          {"optimise", "another level of optimisation"},
                                          {"dim", "other sizes (--dim)"},
                                          {"operators", "other operators (--ops)"}};

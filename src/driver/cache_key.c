@@ -80,10 +80,13 @@ static void put_digest(sbuf *b, const char *what, const uint8_t d[32]) {
   sb_fmt(b, "\n%s ", what);
   for (int i = 0; i < 32; i++) sb_fmt(b, "%02x", d[i]);
 }
-/* A target changes code by its fields; its name is in error messages, and `host` decides who makes the code. */
+/* A target changes code by its fields, all in one line here; its name is in error messages, and `host` decides who
+ * makes the code. */
 static void put_target(sbuf *b, const target *t) {
   sbuf fields = sbuf_new(b->a);
   target_print(t, &fields);
+  for (size_t i = 0; i < fields.n; i++)
+    if (fields.s[i] == '\n') fields.s[i] = ';';
   put_text(b, "target", t->name);
   put_text(b, t->host ? "machine here" : "machine", fields.s);
 }

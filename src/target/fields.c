@@ -84,7 +84,7 @@ static bool set(ctx *c, target *t, const field *f, const char *v) {
     *(const char **)at = v;
     return cpu_is(v, &good) || good;
   case F_FLAG:
-    *(bool *)at = !strcmp(v, "yes");
+    *(bool *)at = !strcmp(v, "yes") || EK_PLANTED("target-fields");
     return one_of(f->words, v);
   case F_REAL:
     x = num_parse(c, v, &end);

@@ -267,6 +267,18 @@ static void test_key(void **state) {
   o.dims = NULL, o.target = "x86-64";
   assert_false(found(NULL, tiny, &o, NULL));
   assert_true(found(NULL, tiny, &o, NULL));
+  const char *path = EK_BINARY_DIR "/cached.target";
+  static const char *const costs[] = {"1.5", "2.5"}; /* same length */
+  for (size_t i = 0; i < 2; i++) {                   /* any field of a target counts */
+    char text[100];
+    int n = snprintf(text, sizeof text, "extends = x86-64\nloads_per_cycle = %s\n", costs[i]);
+    spill(path, text, (size_t)n);
+    o.target = path;
+    assert_false(found(NULL, tiny, &o, NULL));
+    if (i) assert_non_null(strstr(said, "has this model for a target with other fields"));
+    assert_true(found(NULL, tiny, &o, NULL));
+  }
+  remove(path);
   o.target = NULL;
   for (int a = EK_ACCURACY_STRICT; a <= EK_ACCURACY_FAST; a++) {
     o.accuracy = (ek_accuracy)a;
