@@ -543,6 +543,7 @@ typedef struct step {
   variables *v;               /* variables of the stage */
   bool back;                  /* the step goes from products to outputs; else from inputs to pieces */
   uint32_t from, to;          /* the axes from..to-1 of the window are transformed */
+  uint32_t order[MAX_AXES];   /* from..to-1: these axes, the one of the innermost sums first */
   const sz *a;                /* products of the stage's place */
   const sz *place;            /* per axis: place of the stage; from..to-1: tiles */
   tid t;                      /* tensor that is read; 0: X */
@@ -551,12 +552,12 @@ typedef struct step {
   bool beyond;                /* the last tile may read outside */
   int64_t piece[MAX_AXES];    /* per axis: piece that is computed */
   int64_t j[MAX_AXES];        /* per axis: input of the tile that is read */
-  uint32_t axis;              /* axis that is transformed now */
+  uint32_t nth;               /* the axis order[nth] is transformed now */
   ex memo[BILINEAR_PRODUCTS]; /* values of products already read */
   const sz *ext;              /* extents of the axes of the window, for stages of its own */
   /* which axes are transformed so far, and the piece or input of each -> tensor of the partial sums */
   map *inner;
-  /* products of axis `from` that are computed in a loop, as pieces of their own with one variable more; n 0: none */
+  /* products of the first axis in order that are computed in a loop, as pieces with one variable more; n 0: none */
   bilinear_pairs pairs;
   tid coefficients; /* the pairs' coefficients: a row for each pair */
   sz pair;          /* the variable in the stage, where a piece of pairs is computed; 0: another one is */
@@ -608,12 +609,13 @@ static ex read_coefficient(void *env, int64_t j) {
   const sz at[] = {r->pair, sym_int(r->p->c, j)};
   return expr_load(r->p->m, r->coefficients, at, 2, 0);
 }
-static ex of_axis(step *r, uint32_t axis) {
-  r->axis = axis;
-  if (axis == r->from && r->pair)
-    return bilinear_in_pair(&r->q->win[axis], r->p->m, &r->pairs, r->piece[axis] == r->pairs.twin, read_coefficient,
-                            read_nested, r);
-  return (r->back ? bilinear_out : bilinear_in)(&r->q->win[axis], r->p->m, r->piece[axis], read_nested, r);
+static ex of_axis(step *r, uint32_t nth) {
+  const uint32_t axis = r->order[nth];
+  const window *w = &r->q->win[axis];
+  r->nth = nth;
+  if (nth == r->from && r->pair)
+    return bilinear_in_pair(w, r->p->m, &r->pairs, r->piece[axis] == r->pairs.twin, read_coefficient, read_nested, r);
+  return (r->back ? bilinear_out : bilinear_in)(w, r->p->m, r->piece[axis], read_nested, r);
 }
 static uint32_t stage_over(pw *p, const sliding *q, const variables *v, ex value, const char *hint) {
   return pass_stage(p, q->s, v->d.v, v->d.n, value, hint);
@@ -623,7 +625,7 @@ static uint32_t window_of(const sliding *q, atom o) { /* The window of an output
   while (w < q->nw && q->win[w].o != o) w++;
   return w;
 }
-/* Is product i of axis `from` one of the first pair of those computed in a loop? */
+/* Is product i of the first axis in order one of the first pair of those computed in a loop? */
 static bool in_loop(const step *r, int64_t i) { return r->pairs.n && (i == r->pairs.first || i == r->pairs.twin); }
 /* The variables of a stage of step r; in the order of Y's digits, if it is the last step. A piece of pairs has theirs
  * before the channels, so that what it reads is still near for the next pair. */
@@ -633,7 +635,7 @@ static void fresh_stage(step *r, variables *v, sz *a, sz *place) {
   if (!r->back || r->from) {
     const u32vec *last = r->back ? &r->q->col : &r->q->reduce;
     fresh_index(r->p, r->q, v, a, r->from, place, r->ext, last);
-    if (!in_loop(r, r->piece[r->from])) return;
+    if (!in_loop(r, r->piece[r->order[r->from]])) return;
     r->pair = fresh(r->p, v, "pair", sym_int(r->p->c, r->pairs.n));
     const digit d = v->d.v[v->d.n - 1];
     for (uint32_t i = 1; i <= last->n; i++) v->d.v[v->d.n - i] = v->d.v[v->d.n - i - 1];
@@ -662,26 +664,28 @@ static int64_t alike(const step *r, uint32_t axis, int64_t *first) {
   return n;
 }
 /* What is transformed up to an axis is a stage of its own where several rows of the next one read it. */
-static ex read_inner(const step *r, uint32_t axis) {
+static ex read_inner(const step *r, uint32_t nth) {
   pw *p = r->p;
-  uint64_t key = axis, t;
+  uint64_t key = nth, t;
   int64_t kind[MAX_AXES] = {0};
   step s = *r;
-  if (alike(r, axis + 1, kind) < 2) return of_axis(&s, axis);
+  if (alike(r, r->order[nth + 1], kind) < 2) return of_axis(&s, nth);
   for (uint32_t i = r->from; i < r->to; i++) {
-    alike(r, i, &kind[i]);
-    key = (key * BILINEAR_PRODUCTS + (uint64_t)(i <= axis ? r->piece[i] : r->j[i])) * BILINEAR_PRODUCTS +
-          (uint64_t)kind[i];
+    const uint32_t axis = r->order[i];
+    alike(r, axis, &kind[axis]);
+    key = (key * BILINEAR_PRODUCTS + (uint64_t)(i <= nth ? r->piece[axis] : r->j[axis])) * BILINEAR_PRODUCTS +
+          (uint64_t)kind[axis];
   }
   if (!map_getu(r->inner, key, &t)) {
     variables v = {0};
     sz a[MAX_AXES], place[MAX_AXES], ext[MAX_AXES];
     memcpy(ext, r->ext, sizeof ext);
-    for (uint32_t i = axis + 1; i < r->to && r->back; i++) ext[i] = tiles(p, &r->q->win[i], kind[i]);
+    for (uint32_t i = nth + 1; i < r->to && r->back; i++)
+      ext[r->order[i]] = tiles(p, &r->q->win[r->order[i]], kind[r->order[i]]);
     s.ext = ext;
     fresh_stage(&s, &v, a, place);
     s.v = &v, s.a = a, s.place = place;
-    t = xs(p->m, stage_over(p, r->q, &v, simplify(p, of_axis(&s, axis)), r->back ? "gather" : "spread"))->tensor;
+    t = xs(p->m, stage_over(p, r->q, &v, simplify(p, of_axis(&s, nth)), r->back ? "gather" : "spread"))->tensor;
     map_putu(r->inner, key, t);
   }
   sz *at = NEWN(p->a, sz, r->v->d.n + 1);
@@ -690,12 +694,12 @@ static ex read_inner(const step *r, uint32_t axis) {
 }
 static ex read_nested(void *env, int64_t j) { /* inner sums of the first axis, the same ones for every outer row */
   step *r = env;
-  uint32_t axis = r->axis;
+  uint32_t nth = r->nth;
   ex e = r->to - r->from == 1 ? r->memo[j] : 0;
-  r->j[axis] = j;
-  if (!e) e = axis == r->from ? read_step(r) : read_inner(r, axis - 1);
+  r->j[r->order[nth]] = j;
+  if (!e) e = nth == r->from ? read_step(r) : read_inner(r, nth - 1);
   if (r->to - r->from == 1) r->memo[j] = e;
-  r->axis = axis;
+  r->nth = nth;
   return e;
 }
 /* a placement's update by piece ns, whose digits are v's; idx over v's variables */
@@ -775,7 +779,7 @@ static bool next_mate(const window *w, bool back, int64_t mate, int64_t *i) {
     if (bilinear_mate(w, back, k) == mate) return *i = k, true;
   return false;
 }
-/* Is product i of axis `from` computed in the loop over pairs, as one of another pair than the first? */
+/* Is product i of the first axis computed in the loop over pairs, as one of another pair than the first? */
 static bool in_later_pair(const step *r, int64_t i) {
   for (int64_t p = 1; p < r->pairs.n; p++)
     if (i == r->pairs.first + p * r->pairs.step || i == r->pairs.twin + p * r->pairs.step) return true;
@@ -784,15 +788,16 @@ static bool in_later_pair(const step *r, int64_t i) {
 /* Rows of the first axis that share sums come together, so that these need not be kept: one of each for every row of
  * the other axes, the last of which counts fastest. */
 static bool next_piece(step *r) {
-  const uint32_t from = r->from;
-  const window *w = &r->q->win[from];
-  int64_t *piece = r->piece, mate = bilinear_mate(w, r->back, piece[from]);
-  if (next_mate(w, r->back, mate, &piece[from])) return true;
-  piece[from] = mate;
-  for (uint32_t i = r->to; i-- > from + 1; piece[i] = 0)
-    if (++piece[i] < (r->back ? r->q->win[i].m : r->q->win[i].n)) return true;
-  while (++piece[from] < (r->back ? w->m : w->n))
-    if (bilinear_mate(w, r->back, piece[from]) == piece[from] && !in_later_pair(r, piece[from])) return true;
+  const window *w = &r->q->win[r->order[r->from]];
+  int64_t *first = &r->piece[r->order[r->from]], mate = bilinear_mate(w, r->back, *first);
+  if (next_mate(w, r->back, mate, first)) return true;
+  *first = mate;
+  for (uint32_t i = r->to; i-- > r->from + 1; r->piece[r->order[i]] = 0) {
+    const window *other = &r->q->win[r->order[i]];
+    if (++r->piece[r->order[i]] < (r->back ? other->m : other->n)) return true;
+  }
+  while (++*first < (r->back ? w->m : w->n))
+    if (bilinear_mate(w, r->back, *first) == *first && !in_later_pair(r, *first)) return true;
   return false;
 }
 /* The table of the pairs' coefficients, of the type of X. */
@@ -809,11 +814,35 @@ static tid pair_coefficients(pw *p, const sliding *q, const window *w, const bil
   }
   return expr_const_tensor(p->m, &d, "pairs");
 }
+/* Which part of an axis' products is written out, if it is the first one? */
+static double written_out(const step *r, uint32_t axis) {
+  const window *w = &r->q->win[axis];
+  const bilinear_pairs pairs = bilinear_find_pairs(w);
+  return (double)(w->n - (pairs.n ? 2 * (pairs.n - 1) : 0)) / (double)w->n;
+}
+/* Operations of A' for two axes, a before b. */
+static double operations_out(const step *r, uint32_t a, uint32_t b) {
+  const window *x = &r->q->win[a], *y = &r->q->win[b];
+  return (double)y->n * x->out * (double)x->n + (double)x->m * y->out * (double)y->n;
+}
+/* The axes that are transformed at once: first the one of which most is computed in a loop, or back in the order that
+ * takes least operations. */
+static void choose_order(step *r) {
+  for (uint32_t i = r->from; i < r->to; i++) {
+    uint32_t k = i;
+    for (; k > r->from; k--) {
+      const uint32_t a = r->order[k - 1];
+      if (r->back ? operations_out(r, a, i) <= operations_out(r, i, a) : written_out(r, a) <= written_out(r, i)) break;
+      r->order[k] = a;
+    }
+    r->order[k] = i;
+  }
+}
 /* Where several axes are transformed at once, pairs of the first one are computed in a loop: a pair alone has more
  * values than there are registers, and what it reads is read again for the next one anyway. */
 static void loop_over_pairs(step *r) {
   if (r->to - r->from < 2) return;
-  const window *w = &r->q->win[r->from];
+  const window *w = &r->q->win[r->order[r->from]];
   r->pairs = bilinear_find_pairs(w);
   if (r->pairs.n) r->coefficients = pair_coefficients(r->p, r->q, w, &r->pairs);
 }
@@ -828,6 +857,7 @@ static tid spread(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t) {
     ext[i] = i < to ? all_tiles(p, w) : xt(p->m, exn(p->m, q->x)->tensor)->shape[w->arg];
     r.beyond |= i < to && (w->parts > 1 || !sym_exact_div(c, sym_extent(c, w->o), sym_int(c, w->m), &whole));
   }
+  choose_order(&r);
   loop_over_pairs(&r);
   do {
     variables v = {0};
@@ -837,7 +867,8 @@ static tid spread(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t) {
     memset(r.memo, 0, sizeof r.memo);
     uint32_t ns = stage_over(p, q, &v, simplify(p, of_axis(&r, to - 1)), "spread");
     for (uint32_t i = from; i < to; i++) a[i] = sym_int(c, r.piece[i]);
-    if (r.pair) a[from] = sym_addi(c, sym_muli(c, r.pair, r.pairs.step), r.piece[from]);
+    const uint32_t first = r.order[from];
+    if (r.pair) a[first] = sym_addi(c, sym_muli(c, r.pair, r.pairs.step), r.piece[first]);
     uint32_t n = index_of(p, q, &v, a, to, place, &q->reduce, idx);
     update up = piece_update(p, ns, &v, idx, n);
     vec_push(p->m->a, u, up);
@@ -939,6 +970,7 @@ static tid gather(pw *p, const sliding *q, const sliding *last_form, uint32_t fr
             .ext = ext,
             .inner = map_new(p->a)};
   expr_digits(y, d);
+  choose_order(&r);
   do {
     variables v = {0};
     sz a[MAX_AXES], place[MAX_AXES], at[MAX_AXES], idx[2 * MAX_RANK];
