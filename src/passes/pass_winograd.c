@@ -143,10 +143,7 @@ static bool match(pw *p, uint32_t s, sliding *q, atom *split, int64_t *by) {
 /* ---- is it worth it? In multiply-adds of the products' kernel; an open size counts as twice the least it may be,
  * and 1 if that is 1, so that the constants are not hidden by a batch that may be 1; or, to see whether that would
  * be otherwise, as many ---- */
-enum {
-  PHASE_COST = 12 /* an element of X that is copied to its phase */,
-  ALONE_COST = 8 /* cost of a product that shares no factor with its neighbours */
-};
+enum { ALONE_COST = 8 /* cost of a product that shares no factor with its neighbours */ };
 static const double MAKE_COST = 0.4; /* cost of a factor that is computed from kept taps, for each tile */
 static const double TERM_COST = 1.4, MEMORY_TERM_COST = 2, STENCIL_COST = 1.5;
 /* of outputs, for each kind of tiles but one: axes whose last tile has fewer outputs make two kinds of each, which are
@@ -220,7 +217,7 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win, int6
     }
   } else if (any)
     sums = value * (in + out * (1 + UNEVEN_COST * (kinds - 1)));
-  if (phases) sums += moved * chan * PHASE_COST;
+  if (phases) sums += moved * chan * p->t->copy_cost;
   double made = 1, stored = 1;
   for (uint32_t i = 0; i < q->nw; i++) {
     if (!win[i]->scale) continue;

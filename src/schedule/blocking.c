@@ -27,8 +27,8 @@
 #include "schedule/kernel_in.h"
 #include <math.h>
 
-/* chunks that blocks are cut into, at least, as long as each has this many rows */
-enum { MIN_CHUNKS = 8, LEAST_ROWS = 512 };
+/* rows of a chunk, at least, where there are few chunks */
+enum { LEAST_ROWS = 512 };
 
 static const access *access_of(const accesses *acc, ex load) {
   for (uint32_t i = 0; i < acc->n; i++)
@@ -95,7 +95,7 @@ bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   const int64_t most = max64(1, (int64_t)t->near_cache * (made ? 4 : 1));
   int64_t blocks = (lanes + p->lanes - 1) / p->lanes, cuts = (rows * p->lanes * size + most - 1) / most;
   if (p->step == first) cuts = 1;
-  while (cuts * blocks < MIN_CHUNKS && rows / (cuts + 1) >= LEAST_ROWS) cuts++;
+  while (cuts * blocks < t->chunks / 2 && rows / (cuts + 1) >= LEAST_ROWS) cuts++;
   p->rows = ((rows + cuts - 1) / cuts + n->mr - 1) / n->mr * n->mr;
   if (made && !(sym_is_atom(k->c, sym_var(k->c, "at", sym_int(k->c, first)), &p->at) &&
                 sym_is_atom(k->c, sym_var(k->c, "block", n->npanels), &p->first)))

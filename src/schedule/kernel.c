@@ -435,8 +435,6 @@ static const char *tensor_names(splan *p, const u32vec *stages) {
 }
 /* Emits the kernel's function, the launch's own; part: it is a step of a recurrence, or NULL. */
 static void emit_kernel(splan *p, const kernel_ref *q, const recurrence_launch *part, launch *l) {
-  /* chunks of a kernel with several groups that are worth threads, however little is computed in each */
-  enum { MIN_GROUP_CHUNKS = 16 };
   const u32vec *stages = q->stages;
   kctx k = {.p = p, .m = p->m, .c = p->m->c, .a = arena_new(p->m->c), .canon = q->canon, .l = *l};
   lfunc *f = k.l.func = loop_func(p->l, LF_KERNEL, l->name, l->note);
@@ -481,7 +479,8 @@ static void emit_kernel(splan *p, const kernel_ref *q, const recurrence_launch *
     kernel_multi(&k, &gs);
   if (k.scratch_ptr) k.l.args.v[k.scratch_arg].size = k.scratch;
   k.l.scratch = k.scratch;
-  if (k.l.where && gs.n > 1) k.l.where = sym_max(k.c, k.l.where, sym_addi(k.c, k.l.chunks, -MIN_GROUP_CHUNKS));
+  /* so many chunks of several groups are worth threads, however little is computed in each */
+  if (k.l.where && gs.n > 1) k.l.where = sym_max(k.c, k.l.where, sym_addi(k.c, k.l.chunks, -(int64_t)p->t->chunks));
   k.l.parallel = k.parallel && sym_int_or(k.c, k.l.chunks, 2) > 1;
   loop_settle(f, p->l->a);
   arena_free(k.a);

@@ -285,7 +285,7 @@ void kernel_one(kctx *k, const u32vec *group) {
    * of lanes, whichever is known to give most (a symbolic size may be 1). Where none gives enough
    * alone, points and blocks together: chunk = point * blocks + block; neighbouring blocks of one point that a
    * thread gets at once are one range. */
-  const int64_t enough = 16, few = 8, line = 1024;
+  const int64_t enough = k->p->t->chunks, few = enough / 2, line = 1024;
   lv lo = lb_lo(&e->b), hi = lb_hi(&e->b);
   int64_t rext = ch.row ? emit_extent(c, nest_rows(&n)->extent, 1024) : 0,
           lext = ch.lane && !ch.lane_reduced ? kernel_extent(k, ch.lane, 1 << 16) : 0;
