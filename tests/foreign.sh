@@ -49,6 +49,26 @@ for s in $sequences; do
   add "$("$build/sequence" "$p" "$f" "$in" "$out" ${final:+"$final"} ${ref:+"$ref"} 2>&1 | sed "s|^FAIL|FAIL $m \
     sequence|")"
 done
+# ---- states: in the program text nothing copies the old value of a state, or to the new one ----
+no_copies() { # MODEL OUTPUT=INPUT [DIM]
+  local p text copies
+  p=$(path_of "$1.onnx")
+  if [ -z "$p" ]; then skipped=$((skipped + 1)); return; fi
+  text=$("$build/einkorn" show "$p" --state "$2" ${3:+--dim "$3"} --stage program) &&
+    grep -q "^state .* \(in place\|exchanged\)$" <<<"$text" || { failed=$((failed + 1)); echo "FAIL $1: no state"
+    return; }
+  # launches whose only buffers are one that is read and one that is written, one of them the state's
+  copies=$(awk '/^buffer .*: input .* number / { in_buffer = $2 } /^buffer .*: output .* number / { named[$NF] = $2 }
+      /^output / { outputs++ } /launch / { launches[++n] = $0 } END {
+      sub(":", "", in_buffer); state = named[outputs - 1]; sub(":", "", state)
+      for (i = 1; i <= n; i++) { l = launches[i]; sub(/.*\(/, "", l); sub(/\).*/, "", l)
+        if (split(l, a, ", ") == 2 && (a[1] == in_buffer || a[2] == "out " state)) print launches[i] } }' <<<"$text")
+  if [ -z "$copies" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL $1: $copies"; fi
+}
+no_copies silero_vad stateN=state state.1=1
+no_copies silero_vad_16k_op15 stateN=state
+no_copies dtln_1 tf_op_layer_stack_2=input_3
+no_copies dtln_2 tf_op_layer_stack_5=input_5
 # ---- sizes: what the program may come to ----
 at_most() { # WHAT VALUE LIMIT
   if [ "$2" -le "$3" ] 2>/dev/null; then passed=$((passed + 1)); else echo "FAIL $1 is $2, at most $3 is expected"

@@ -124,7 +124,7 @@ static void bind(sizes *z, const int64_t *in_dims) {
   const program *g = z->p->p;
   uint32_t at = 0;
   atom s;
-  for (uint32_t i = 0; i < g->inputs.n; i++)
+  for (uint32_t i = 0; i < g->inputs.n - g->states.n; i++)
     for (uint32_t d = 0; d < g->inputs.v[i].rank; d++, at++)
       if (sym_is_atom(z->c, g->inputs.v[i].dims[d], &s)) map_putu(z->value, s, (uint64_t)in_dims[at]);
 }

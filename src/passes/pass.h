@@ -6,7 +6,8 @@
 // clang-format off
 #define PASSES(X) \
   X(widen) X(factor) X(fold) X(dce) X(cse) X(hoist) X(views) X(pieces) X(inline) \
-  X(scale) X(trim) X(axes) X(strided) X(piecewise) X(direction) X(winograd) X(quotient) X(narrow) X(align) X(ranges)
+  X(scale) X(trim) X(axes) X(strided) X(piecewise) X(permute) X(direction) X(winograd) X(quotient) X(narrow) X(align) \
+  X(ranges)
 // clang-format on
 #define X(n) bool pass_##n(pw *p);
 PASSES(X)

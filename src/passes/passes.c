@@ -35,6 +35,8 @@ const expr_pass expr_passes[] = {
     {"scale", pass_scale, 1, false, "constant factors go into weights. Needs inline"},
     {"fold", pass_fold, 1, false, "what became constant is computed"},
     {"inline", pass_inline, 1, false, "again, after scale and cse"},
+    {"permute", pass_permute, 1, false,
+     "a table that is updated has its axes in the order in which it leaves the module. Needs views"},
     {"axes", pass_axes, 1, false, "axes of several digits become several axes. Needs views"},
     {"strided", pass_strided, 1, false, "sums that skip places fall apart into pieces that do not. Needs simplify"},
     {"piecewise", pass_piecewise, 1, false,

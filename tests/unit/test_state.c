@@ -162,6 +162,24 @@ static void in_place(void **state) {
     ek_session_destroy(u.s);
   }
 }
+/* A part of a table that is updated is not the table. */
+static void a_part(void **state) {
+  (void)state;
+  static const char part[] =
+      "graph \"part\" {\n input t: f32[6, 4]\n input at: i64[1, 1]\n input row: f32[1, 4]\n const from: i64[1] = [0]\n "
+      "const to: i64[1] = [2]\n t2 = ScatterND(t, at, row)\n y = Slice(t2, from, to)\n output y\n}\n";
+  const float t[24] = {9}, row[] = {1, 2, 3, 4};
+  const int64_t at = 1;
+  for (kind k = 0; k < KINDS; k++) {
+    subject u = made(part, NULL, k);
+    give(u.r, "t", t, sizeof t, 6, 4), give(u.r, "at", &at, sizeof at, 1, 1), give(u.r, "row", row, sizeof row, 1, 4);
+    go(u.r);
+    assert_int_equal(ek_run_output_bytes(u.r, 0), 8 * sizeof *row);
+    const float *y = ek_run_output_data(u.r, 0);
+    assert_true(y[0] == 9 && y[3] == 0 && y[4] == 1 && y[7] == 4);
+    ek_session_destroy(u.s);
+  }
+}
 /* A run that fails may have changed what is changed in place: nobody goes on with that by mistake. */
 static void failed_runs(void **state) {
   (void)state;
@@ -240,6 +258,28 @@ static void open_sizes(void **state) {
     ek_session_destroy(u.s);
   }
 }
+/* A profile counts the work by the sizes of the inputs alone. */
+static void profiled(void **state) {
+  (void)state;
+  static const char open[] = "graph \"open\" {\n input x: f32[n]\n input s: f32[n]\n s2 = Add(x, s)\n output s2\n}\n";
+  const char *const states[] = {"s2=s", NULL};
+  const float x[1000] = {1};
+  const ek_kernel *k;
+  size_t n;
+  subject u;
+  ek_options o;
+  ek_options_init(&o);
+  o.profile = 1;
+  assert_int_equal(make(&u, open, states, JIT, o), EK_OK);
+  assert_int_equal(ek_run_create(u.code, 1, &u.r), EK_OK);
+  give(u.r, "x", x, sizeof x, 1000, 0);
+  go(u.r);
+  assert_int_equal(ek_run_kernels(u.r, &k, &n), EK_OK);
+  assert_int_equal(n, 1);
+  assert_float_equal(k->ops, 1000, 0);
+  assert_float_equal(k->bytes, 12000, 0);
+  ek_session_destroy(u.s);
+}
 /* A size that only a run finds, without a bound: the run begins again with more memory, with the old state. */
 static void begins_again(void **state) {
   (void)state;
@@ -287,6 +327,13 @@ static void program_text(void **state) {
   (void)state;
   says(recurrent, "h2=h", "state \"h\" = \"h2\" exchanged\n", NULL);
   says(table, "t2=t", "state \"t\" = \"t2\" in place\n", "(%1.t,");
+  /* turned around the update, as exporters write it */
+  says("graph \"g\" {\n input t: f32[2, 6, 4]\n input at: i64[1, 1]\n input row: f32[1, 2, 4]\n a = Transpose(t) {perm "
+       "= [1, "
+       "0, 2]}\n b = ScatterND(a, at, row)\n t2 = Transpose(b) {perm = [1, 0, 2]}\n y = ReduceSum(b)\n output t2\n "
+       "output "
+       "y\n}\n",
+       "t2=t", "state \"t\" = \"t2\" in place\n", ".t,");
   /* it is read after the update */
   says("graph \"g\" {\n input t: f32[6, 4]\n input at: i64[1, 1]\n input row: f32[1, 4]\n t2 = ScatterND(t, at, row)\n"
        " s = ReduceSum(t2)\n u = Mul(t, s)\n y = ReduceMax(u)\n output t2\n output y\n}\n",
@@ -517,11 +564,12 @@ static void no_copies(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(several_runs),  cmocka_unit_test(two_places),   cmocka_unit_test(in_place),
-      cmocka_unit_test(failed_runs),   cmocka_unit_test(first_values), cmocka_unit_test(open_sizes),
-      cmocka_unit_test(begins_again),  cmocka_unit_test(program_text), cmocka_unit_test(texts),
-      cmocka_unit_test(read_too_late), cmocka_unit_test(refused),      cmocka_unit_test(refused_calls),
-      cmocka_unit_test(decoders),      cmocka_unit_test(no_copies),
+      cmocka_unit_test(several_runs), cmocka_unit_test(two_places),    cmocka_unit_test(in_place),
+      cmocka_unit_test(a_part),       cmocka_unit_test(failed_runs),   cmocka_unit_test(first_values),
+      cmocka_unit_test(open_sizes),   cmocka_unit_test(profiled),      cmocka_unit_test(begins_again),
+      cmocka_unit_test(program_text), cmocka_unit_test(texts),         cmocka_unit_test(read_too_late),
+      cmocka_unit_test(refused),      cmocka_unit_test(refused_calls), cmocka_unit_test(decoders),
+      cmocka_unit_test(no_copies),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
