@@ -343,7 +343,7 @@ if command -v gcc >/dev/null; then
 fi
 
 # ---- show, check, info, ops ----
-for s in graph expr loop program llvm asm; do e 0 '' "show $digits --stage $s"; has out '...'; done
+for s in graph expr schedule loop program llvm asm; do e 0 '' "show $digits --stage $s"; has out '...'; done
 e 0 '^k2:' "show $digits --stage asm --target x86-64-v3"; has out 'vfmadd231ps.*%ymm'; has out '^.L[0-9a-f]+:$'
 has out '# k2$'
 e 0 '' "show $digits --stage asm --target x86-64-v3 --codegen llvm"; has out '\.file'

@@ -17,7 +17,7 @@ while getopts t:fb:k:cj: o; do case $o in t) seconds=$OPTARG;; f) fixed=1;; b) b
   coverage=1;; j) jobs=$OPTARG;; *) exit 2;; esac; done
 shift $((OPTIND - 1))
 [ -n "$build" ] || build=$here/../build-fuzz${coverage:+-coverage}
-all='arrays saved target program loop expr notation graph import onnx'
+all='arrays saved target schedules program loop expr notation graph import onnx'
 targets=${*:-$all}
 set -- $targets
 skip() { echo "skipped: $1"; echo "0 passed, 0 failed, $(wc -w <<<"$targets") skipped"; exit 0; }
@@ -57,6 +57,9 @@ if ! made; then
   cp "$here"/fuzz/seeds/*.{npz,pb} "$keep/arrays"
   for f in 0 1 2 3 4 5 6 7 8; do printf "\\x0$f\\x20" >"$keep/saved/$f"; done
   for f in host c x86-64-v4; do printf %s $f >"$keep/target/$f"; done
+  for f in mlp_opset12 attention_causal cnn_opset11 lstm_forward
+    do show "$m/$f.onnx" schedule >"$keep/schedules/$f"; done
+  cp "$here"/fuzz/seeds/*.schedules "$keep/schedules"
   [ -d "$here/hostile" ] && for t in graph expr loop program onnx; do cp "$here"/hostile/*."$t" "$keep/$t" 2>/dev/null
     done
   find "$m" -name '*.onnx' -size -40k -exec cp {} "$keep/onnx" \;
@@ -91,8 +94,8 @@ if ! made; then
 fi
 
 # of a fixed pass: each 5 to 60 s
-declare -A inputs=([arrays]=12000 [saved]=6000 [target]=6000 [program]=5000 [loop]=7000 [expr]=9000 [notation]=2400 \
-  [graph]=3000 [import]=16000 [onnx]=4000)
+declare -A inputs=([arrays]=12000 [saved]=6000 [target]=6000 [schedules]=6000 [program]=5000 [loop]=7000 [expr]=9000 \
+  [notation]=2400 [graph]=3000 [import]=16000 [onnx]=4000)
 changed() { # TARGET: the inputs of its fixed pass, as files
   mkdir -p "$keep/changed/$1"
   EK_FUZZ_CHANGED=$keep/changed/$1 EK_FUZZ_TIMES=$((inputs[$1] / $(ls "$keep/$1" | wc -l) + 1)) \
@@ -103,7 +106,7 @@ changed() { # TARGET: the inputs of its fixed pass, as files
 least=85
 readers=$(echo src/onnx/{proto,import,tensor,attrs,names,order,upgrade,expand,trees}.c \
   src/notation/{lex,parse,check,regex}.c src/graph/{parse,verify}.c src/expr/{parse,parse_value,verify,whole}.c \
-  src/loop/{parse,verify}.c \
+  src/loop/{parse,verify}.c src/schedule/record_parse.c \
   src/program/{parse,verify}.c src/sym/text.c src/target/{target,fields}.c src/base/npy.c src/driver/cache_entry.c \
     src/codegen/image/{load,link}.c)
 if [ "$coverage" ]; then

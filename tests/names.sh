@@ -19,8 +19,8 @@ for room in $rooms; do
   [ -s "$work/files" ] || { echo "FAIL no room src/$room"; failed=$((failed + 1)); continue; }
   while read -r f; do
     # gcc takes the comments out; then words, their parts, and words without underscores
-    ${CC:-gcc} -fpreprocessed -dD -E -P "$f" 2>/dev/null | grep -oE '[A-Za-z_][A-Za-z0-9_]*' | sort -u |
-      tr 'A-Z' 'a-z' >"$work/words"
+    ${CC:-gcc} -fpreprocessed -dD -E -P "$f" 2>/dev/null | grep -oE '[A-Za-z_][A-Za-z0-9_]*' | grep -vx did_you_mean |
+      sort -u | tr 'A-Z' 'a-z' >"$work/words"
     { cat "$work/words"; tr '_' '\n' <"$work/words"; tr -d '_' <"$work/words"; } | sort -u | comm -12 - "$work/names" |
       sed "s|^|FAIL ${f#"$here"/../}: operator name |"
   done <"$work/files" >"$work/found"

@@ -266,6 +266,10 @@ typedef struct ek_options {
    * EK_USAGE: no such name, or tied already; EK_SHAPE: types or sizes differ. ek_save cannot write such a model as
    * .onnx; ek_diff compares one run, with the inputs that it is given. */
   const char *const *states;
+  /* Schedules that kernels follow, as ek_show prints them ("schedule"), or NULL: what the text states replaces what
+   * the compiler would decide for these kernels. EK_USAGE, with line and column: what cannot be followed */
+  const char *schedule;
+  const char *schedule_name; /* what messages call this text, such as a file; NULL: "schedule" */
 } ek_options;
 EK_API void ek_options_init(ek_options *o);                     /* the defaults */
 EK_API void ek_options_init_sized(ek_options *o, size_t bytes); /* the same of a struct of so many bytes */
@@ -546,7 +550,7 @@ EK_API ek_code ek_diff(ek_model *m, const ek_diff_options *o, ek_difference *out
 EK_API ek_code ek_check(ek_model *m, const ek_options *o);
 typedef struct ek_show_options {
   size_t size;        /* sizeof(ek_show_options): set by ek_show_options_init */
-  const char *stage;  /* graph, expr, loop, program, llvm, asm */
+  const char *stage;  /* graph, expr, schedule, loop, program, llvm, asm */
   const char *after;  /* the text after this pass rather than at the stage's end; NULL */
   const char *node;   /* only what comes from this node of the model; NULL */
   int weights_inline; /* constants in full */

@@ -94,9 +94,17 @@ def _log(level, text):
         logging.getLogger("einkorn").log(levels[level], "%s", text)
 
 
+def _schedule(schedule):
+    """Schedules of kernels: a text, which has several lines, or the path of a file."""
+    if schedule is None or (isinstance(schedule, str) and "\n" in schedule):
+        return {"schedule": schedule}
+    with open(schedule, encoding="utf-8") as file:
+        return {"schedule": file.read(), "schedule_name": os.fspath(schedule)}
+
+
 def _options(dims=None, threads=0, target=None, precision="model", accuracy="default", ops=None, cache=None,
              memory_limit=0, progress=None, optimize=3, codegen="auto", watch=None, unchecked=False, evaluate=0,
-             compile_threads=0, compile_memory=0, states=None):
+             compile_threads=0, compile_memory=0, states=None, schedule=None):
     """A dict as the extension reads it."""
     return {"dims": _dims(dims), "threads": threads, "target": None if target is None else os.fspath(target),
             "precision": _choice("precision", precision, _PRECISION),
@@ -106,7 +114,8 @@ def _options(dims=None, threads=0, target=None, precision="model", accuracy="def
             "codegen": _choice("codegen", codegen, _CODEGEN), "watch": list(watch or []), "unchecked": int(unchecked),
             "evaluate": evaluate, "compile_threads": compile_threads,
             "states": ["%s=%s" % both for both in (states or {}).items()],
-            "compile_memory": _bytes_number("compile_memory", compile_memory), "log": _log}
+            "compile_memory": _bytes_number("compile_memory", compile_memory), "log": _log,
+            **_schedule(schedule)}
 
 
 def compile(model, *, dims=None, threads=0, target=None, precision="model", accuracy="default", ops=None, cache=None,
@@ -127,7 +136,8 @@ def compile(model, *, dims=None, threads=0, target=None, precision="model", accu
                   stays inside, and what the output is in one call, the input is in the next; at first zeros, or the
                   contents of the initialiser of that name. See Module.reset, snapshot and restore
     more          optimize (0 to 3), codegen ("auto", "llvm"), watch (names of tensors that become outputs),
-                  unchecked (no check of indices), compile_threads, compile_memory
+                  unchecked (no check of indices), compile_threads, compile_memory, schedule (schedules of kernels
+                  as module.show("schedule") gives them: a text, or a file's path)
 
     Raises an EinkornError, such as ModelError, UnsupportedError or ShapeError. Ctrl-C ends it.
     """

@@ -50,6 +50,7 @@ bool options_from(PyObject *dict, options *out) {
   o->accuracy = (ek_accuracy)accuracy, o->precision = (ek_precision)precision, o->codegen = (ek_codegen)codegen;
   o->target = option_text(dict, "target");
   o->cache = option_text(dict, "cache");
+  o->schedule = option_text(dict, "schedule"), o->schedule_name = option_text(dict, "schedule_name");
   o->dims = option_texts(dict, "dims", out->dims, 64);
   o->watch = option_texts(dict, "watch", out->watch, 256);
   o->states = option_texts(dict, "states", out->states, 256);

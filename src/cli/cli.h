@@ -84,6 +84,7 @@ typedef struct cli {
   bool verify;               /* --verify */
   bool no_cache;             /* --no-cache */
   bool unchecked;            /* --unchecked */
+  const char *schedule;      /* --schedule; NULL: none */
   bool frames;               /* --frames */
   bool passes;               /* --passes */
   bool help;                 /* --help */

@@ -135,6 +135,11 @@ ek_options compile_options(cli *k) {
   o.codegen = (ek_codegen)k->codegen;
   o.evaluate = k->passes_eval ? 2 : k->promote ? 3 : k->eval;
   o.unchecked = k->unchecked;
+  if (k->schedule) {
+    bytes text;
+    if (!file_map(k->c, k->schedule, &text)) ctx_unwind(k->c);
+    o.schedule = arena_strndup(k->a, (const char *)text.p, text.n), o.schedule_name = k->schedule;
+  }
   if (!k->no_cache) o.cache = "";
   if (k->timing) o.pass = on_pass, o.pass_user = k;
   return o;

@@ -48,7 +48,7 @@ const option options[] = {
     {"promote", 0, "f64", O_TEXT, AT(promote), CMD_RUN | RARE,
      "with --eval: every float is f64, outputs too; to measure errors by"},
     {"eval-passes", 0, NULL, O_FLAG, AT(passes_eval), CMD_RUN | RARE, "interprets what the passes made of them"},
-    {"stage", 0, "graph|expr|loop|program|llvm|asm", O_TEXT, AT(stage), CMD_SHOW,
+    {"stage", 0, "graph|expr|schedule|loop|program|llvm|asm", O_TEXT, AT(stage), CMD_SHOW,
      "which level of the compiler (default graph)"},
     {"after", 0, "PASS", O_TEXT, AT(after), CMD_SHOW | RARE,
      "the text after that pass (inline#2: after its second turn); `show --help` lists the passes"},
@@ -86,6 +86,9 @@ const option options[] = {
      "who makes the machine code: llvm, or Einkorn itself wherever it can (default), in a fiftieth of the time"},
     {"unchecked", 0, NULL, O_FLAG, AT(unchecked), CMD_MODEL,
      "indices that data bring are not checked: one that is out of range gives some values instead of an error"},
+    {"schedule", 0, "FILE", O_TEXT, AT(schedule), CMD_MODEL | RARE,
+     "schedules of kernels, as `einkorn show MODEL --stage schedule` prints them: what the file states replaces what "
+     "the compiler would decide"},
     {"target", 0, "TARGET", O_TEXT, AT(target), CMD_MODEL,
      "machine to compile for: a name, or a file that describes it (default: this one)"},
     {"threads", 0, "N", O_INT, AT(threads), CMD_MODEL, "threads of a run (default: all the process may use)"},

@@ -244,6 +244,8 @@ bool options_read(ctx *c, const ek_session *s, const ek_options *given, pipe_opt
                      .compile_threads = (uint32_t)default_threads(o.compile_threads),
                      .target = o.target,
                      .fuel = o.fuel,
+                     .schedules = o.schedule,
+                     .schedules_name = o.schedule_name ? o.schedule_name : "schedule",
                      .verify = o.verify != 0,
                      .watch = o.watch,
                      .states = o.states,

@@ -14,7 +14,7 @@
 
 /* Whoever adds an option decides here whether it changes code. (Where `watch` is set, or an inner option, the cache is
  * not asked.) */
-_Static_assert(sizeof(pipe_opts) == 168 && sizeof(dimfix) == 40,
+_Static_assert(sizeof(pipe_opts) == 184 && sizeof(dimfix) == 40,
                "is the new field part of the key (below), or does it not change the code? Then change these numbers");
 
 /* ---- builds ---------------------------------------------------------------------------------- */
@@ -107,6 +107,7 @@ const char *cache_key(ctx *c, const ek_model *m, const pipe_opts *o, uint8_t mod
                    : "",
          o->narrow ? " bf16" : "", o->only_llvm ? " llvm" : "");
   put_text(&b, "skip", o->skip);
+  put_text(&b, "schedules", o->schedules);
 #ifdef EK_PLANTS
   put_text(&b, "planted", getenv("EK_PLANT"));
 #endif

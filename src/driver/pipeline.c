@@ -242,8 +242,15 @@ bool pipe_program(pipeline *p) {
   if (p->p || p->stopped) return !p->stopped;
   double t0 = now_ms();
   progress(p, "scheduling", 0);
-  const schedule_opts o = {
-      .level = p->o.plain ? 0 : p->o.level, .strict = p->o.strict, .unread = p->unread, .no_reuse = p->o.no_reuse};
+  schedule_opts o = {.level = p->o.plain ? 0 : p->o.level,
+                     .strict = p->o.strict,
+                     .unread = p->unread,
+                     .no_reuse = p->o.no_reuse,
+                     .record = p->o.record};
+  if (p->o.schedules) {
+    const bytes text = {(const uint8_t *)p->o.schedules, strlen(p->o.schedules)};
+    o.stated = schedules_parse(p->c, p->o.schedules_name, text);
+  }
   p->s = schedule_module(p->m, p->t, o);
   if (!p->s || diag_errors(p->c)) ctx_unwind(p->c);
   p->s->timed = p->timed, p->s->no_sharing = p->o.no_sharing;

@@ -40,24 +40,27 @@ typedef struct pass_ref {
 } pass_ref;
 
 typedef struct pipe_opts {
-  int level;                /* optimisation level, 0..3 */
-  uint32_t compile_threads; /* not 0 */
-  const char *target;       /* name or file of the machine; NULL: host */
-  const dimfix *dims;       /* sizes from --dim */
-  uint32_t ndims;           /* number of entries in `dims` */
-  uint64_t fuel;            /* rewrites allowed; 0: no limit */
-  const char *skip;         /* expr passes left out, by name, with spaces between */
-  bool verify;              /* every pass's result is verified */
-  bool unchecked;           /* no checks of the indices that data bring */
-  bool strict;              /* no pass that regroups sums beyond reassociation */
-  bool fast;                /* an error of 1e-3 of a tensor's largest value is allowed */
-  bool narrow;              /* products with constants may be of bf16 */
-  bool only_llvm;           /* all code comes from LLVM */
-  bool plain;               /* kernels are scheduled as at level 0, whatever the level */
-  bool no_sharing;          /* buffers share no memory */
-  bool no_reuse;            /* equal kernels are scheduled each for itself; for tests */
-  pass_ref stop_after;      /* compilation ends after it */
-  pass_ref show_after;      /* the text of its result is collected in pipeline.shown */
+  int level;                  /* optimisation level, 0..3 */
+  uint32_t compile_threads;   /* not 0 */
+  const char *target;         /* name or file of the machine; NULL: host */
+  const dimfix *dims;         /* sizes from --dim */
+  uint32_t ndims;             /* number of entries in `dims` */
+  uint64_t fuel;              /* rewrites allowed; 0: no limit */
+  const char *skip;           /* expr passes left out, by name, with spaces between */
+  bool verify;                /* every pass's result is verified */
+  bool unchecked;             /* no checks of the indices that data bring */
+  bool strict;                /* no pass that regroups sums beyond reassociation */
+  bool fast;                  /* an error of 1e-3 of a tensor's largest value is allowed */
+  bool narrow;                /* products with constants may be of bf16 */
+  bool only_llvm;             /* all code comes from LLVM */
+  bool plain;                 /* kernels are scheduled as at level 0, whatever the level */
+  bool no_sharing;            /* buffers share no memory */
+  bool no_reuse;              /* equal kernels are scheduled each for itself; for tests */
+  bool record;                /* the schedules of the kernels are kept, to be printed */
+  const char *schedules;      /* text of schedules that are followed; NULL: none */
+  const char *schedules_name; /* the text's name for messages */
+  pass_ref stop_after;        /* compilation ends after it */
+  pass_ref show_after;        /* the text of its result is collected in pipeline.shown */
   /* is told of each pass and its time; NULL: nobody is */
   void (*pass)(void *user, const char *level, const char *pass, int changed, double ms);
   void *pass_user; /* handed to pass */

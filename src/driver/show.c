@@ -8,17 +8,18 @@ typedef struct showing {
   ek_show_options w; /* what is wanted */
   sbuf b;            /* the text */
 } showing;
-enum { SHOW_LLVM = PL_CODE, SHOW_ASM };
+enum { SHOW_LLVM = PL_CODE, SHOW_ASM, SHOW_SCHEDULE };
 static int stage_of(ctx *c, const char *name) {
-  static const char *const names[] = {"graph", "expr", "loop", "program", "llvm", "asm"};
-  for (int i = 0; i < 6; i++)
+  static const char *const names[] = {"graph", "expr", "loop", "program", "llvm", "asm", "schedule"};
+  for (int i = 0; i < SHOW_SCHEDULE; i++)
     if (!strcmp(name, names[i])) return i + 1;
-  ctx_fail(c, E_USAGE, "there is no stage %s; the stages are graph, expr, loop, program, llvm and asm", name);
+  ctx_fail(c, E_USAGE, "there is no stage %s; the stages are graph, expr, schedule, loop, program, llvm and asm", name);
 }
 static void setup(pipeline *p, void *env) {
   showing *s = env;
   p->o.show_node = s->w.node;
   p->o.weights_inline = s->w.weights_inline != 0;
+  p->o.record = s->w.stage && !strcmp(s->w.stage, "schedule");
   if (!s->w.after) return;
   p->o.show_after = pipe_pass_ref(p->c, s->w.after);
   /* compilation may fail behind the pass that is shown */
@@ -43,6 +44,16 @@ static void show_function(pipeline *p, int stage, const char *only, sbuf *b) {
     emit_asm(p->c, p->s->l, p->t, &o, only, b);
   else
     llvm_text(p->c, p->s->l, p->t, o.level, only, b);
+}
+static void show_schedules(pipeline *p, const char *node, sbuf *b) {
+  schedules_print_head(b);
+  for (uint32_t i = 0; i < p->s->launches.n; i++) {
+    const launch *l = &p->s->launches.v[i];
+    uint64_t alike;
+    if (!l->record || (node && !launches_node(p, l, node))) continue;
+    if (map_getu(p->s->hashes, l->record->hash, &alike) && alike == 1) l->record->nth = 0;
+    record_print(l->record, b);
+  }
 }
 static void show_functions(pipeline *p, int stage, const char *node, sbuf *b) {
   if (!node) {
@@ -106,7 +117,9 @@ static ek_code show(pipeline *p, void *env) {
   sb_put(&s->b, "");
   /* stop_after ended the compilation before that stage */
   if (stage > (int)p->at && p->at < PL_PROGRAM) stage = (int)p->at;
-  if (stage == PL_LOOP || stage >= SHOW_LLVM)
+  if (stage == SHOW_SCHEDULE)
+    show_schedules(p, s->w.node, &s->b);
+  else if (stage == PL_LOOP || stage >= SHOW_LLVM)
     show_functions(p, stage, s->w.node, &s->b);
   else
     pipe_print(p, (plevel)stage, &s->b);

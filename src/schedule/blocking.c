@@ -60,11 +60,34 @@ static bool rows_by_panels(kctx *k, nest *n, const accesses *acc, const choice *
   }
   return false;
 }
+/* The number behind a word of a directive; 0: the word is not there. */
+static int64_t after(kctx *k, const directive *d, const char *word, int64_t most) {
+  for (uint32_t i = 0; i + 1 < d->words.n; i++)
+    if (directive_is(d, i, word)) return kernel_number(k, d, d->words.v[i + 1], 1, most);
+  return 0;
+}
+/* The variable and the panels that are stated. */
+static void follow_block(kctx *k, const directive *d, const u32vec *vars, int64_t steps, int64_t panels,
+                         cache_blocking *p) {
+  if (d->words.n < 4) kernel_refuse(k, d, "expected %s", primitive_forms[P_BLOCK].words);
+  p->var = kernel_var(k, d, d->words.v[0], vars);
+  if (p->var != vars->v[0]) kernel_refuse(k, d, "%s is not the outermost variable of the sum", d->words.v[0]);
+  p->step = kernel_number(k, d, d->words.v[1], 1, steps);
+  p->panels = after(k, d, "panels", panels);
+  if (!p->panels) kernel_refuse(k, d, "expected %s", primitive_forms[P_BLOCK].words);
+}
+static int64_t stated_rows(kctx *k, const directive *d, const nest *n) {
+  const int64_t rows = after(k, d, "rows", INT32_MAX);
+  if (!rows || rows % n->mr) kernel_refuse(k, d, "expected rows, and a multiple of the tile's %u", n->mr);
+  return rows;
+}
 bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   const target *t = k->p->t;
+  const directive *d = stated(k, &n->stages, P_BLOCK);
   cache_blocking *p = &n->blocking;
   int64_t rows, lanes, first = 0, depth = 1, e;
   bool made;
+  if (directive_is(d, 0, "none") || (d && directive_is(d, d->words.n - 1, "streamed"))) return false;
   if (k->p->level == 0 || !ch->lane || !ch->row || !ch->lane_outer || ch->lane_reduced || n->inner.n || n->outer.n ||
       !n->panel || !t->l2 || !rows_by_panels(k, n, acc, ch, &made))
     return false;
@@ -80,8 +103,9 @@ bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   etype type = (etype)exn(k->m, xs(k->m, n->stages.v[0])->value)->acc;
   int64_t size = et_bytes(type), L = n->lanes, width = (int64_t)n->nv * L, full = lanes / width,
           budget = (int64_t)t->l2 / 2 / size;
-  if (full < 2 || depth * width * size < (int64_t)t->l1 ||
-      rows * depth * size < max64((int64_t)t->l2, (int64_t)t->l3 / 6) || budget > 1 << 30)
+  if (full < 2 || budget > 1 << 30 ||
+      (!d &&
+       (depth * width * size < (int64_t)t->l1 || rows * depth * size < max64((int64_t)t->l2, (int64_t)t->l3 / 6))))
     return false;
   int64_t inner = depth / first, parts = max64(1, (int64_t)ceil((double)depth / 1.25 / sqrt(2.0 * (double)budget)));
   p->var = vars->v[0];
@@ -90,6 +114,9 @@ bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   p->panels = max64(1, min64(full, budget / (p->step * inner * width)));
   /* as many blocks, of equal size */
   p->panels = (full + (full + p->panels - 1) / p->panels - 1) / ((full + p->panels - 1) / p->panels);
+  if (d) follow_block(k, d, vars, first, full, p);
+  if (made && p->step != first && p->step % L)
+    kernel_refuse(k, d, "%s: expected a multiple of %lld steps", d->words.v[1], (long long)L);
   p->lanes = p->panels * width;
   /* bytes of sums that wait; where panels are made, each cut of the rows makes them again */
   const int64_t most = max64(1, (int64_t)t->near_cache * (made ? 4 : 1));
@@ -97,6 +124,7 @@ bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   if (p->step == first) cuts = 1;
   while (cuts * blocks < t->chunks / 2 && rows / (cuts + 1) >= LEAST_ROWS) cuts++;
   p->rows = ((rows + cuts - 1) / cuts + n->mr - 1) / n->mr * n->mr;
+  if (d) p->rows = stated_rows(k, d, n);
   if (made && !(sym_is_atom(k->c, sym_var(k->c, "at", sym_int(k->c, first)), &p->at) &&
                 sym_is_atom(k->c, sym_var(k->c, "block", n->npanels), &p->first)))
     ctx_bug(k->c, "schedule: blocks of one panel");
@@ -109,8 +137,10 @@ enum { MIN_SPACING = 2048, STREAMED_ROWS = 8, MAX_STREAMED = 64 };
 bool kernel_row_streaming(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   const target *t = k->p->t;
   const ex_node *red = exn(k->m, xs(k->m, n->stages.v[0])->value);
+  const directive *d = stated(k, &n->stages, P_BLOCK);
   int64_t lanes, width = (int64_t)n->nv * n->lanes;
-  bool far = false, made;
+  bool far = d != NULL, made;
+  if (d && !directive_is(d, d->words.n - 1, "streamed")) return false;
   if (k->p->level == 0 || !ch->lane || ch->lane_reduced || n->inner.n || n->outer.n || !n->panel || !t->l2 ||
       red->kind != EX_REDUCE || red->where || red->acc == ET_BOOL || schedule_is_arg((rop)red->op) || n->reds[0].n != 1)
     return false;
@@ -138,6 +168,11 @@ bool kernel_row_streaming(kctx *k, nest *n, const accesses *acc, const choice *c
                                  .panels = panels,
                                  .lanes = panels * width,
                                  .row_streaming = true};
+  if (d) {
+    follow_block(k, d, &n->reds[0], INT32_MAX, panels, &n->blocking);
+    if (n->blocking.panels != panels) kernel_refuse(k, d, "expected all %lld panels", (long long)panels);
+    if (n->blocking.step % SUM_GROUP) kernel_refuse(k, d, "%s: expected a multiple of %d", d->words.v[1], SUM_GROUP);
+  }
   n->blocking.ptr = kernel_scratch(k, (etype)red->acc, sym_int(k->c, panels * width * rows));
   return true;
 }
@@ -243,7 +278,7 @@ void blocking_streams(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
   const cache_blocking *p = &n->blocking;
   const u32vec *vars = &n->reds[0];
   int64_t inner = 1, tile = mr * p->lanes / p->panels;
-  if (p->row_streaming) return;
+  if (p->row_streaming || n->no_prefetch) return;
   sz point = sym_int(e->c, 0);
   stream_rows(e, n, row, panel, mr);
   if (!p->ptr) return;

@@ -10,6 +10,8 @@ typedef struct kernel_ref {
   const map *canon;     /* variable -> the name by which the stages share it; NULL: its own */
   uint32_t kernel;      /* index into the module's kernels; UINT32_MAX: none */
   uint32_t block;       /* the block that it stands in */
+  /* the schedule that is given for it; NULL: none */
+  const kernel_record *stated;
 } kernel_ref;
 /* All that the schedule of a kernel depends on, as words that are the same for equal kernels. */
 typedef struct equal_key {
@@ -41,6 +43,8 @@ struct equal_kernels {
   map *of;                            /* hash of a key's words -> 1 + index of the last kernel */
 };
 void equal_begin(splan *p); /* makes plan.equal */
+/* hash of what a kernel computes: its formulas, wherever its tensors lie and however things are numbered */
+uint64_t kernel_hash(splan *p, const kernel_ref *k, arena *a);
 /* equal_key.c. a: memory of the key. False: the kernel depends on more than a key tells */
 bool equal_key_of(splan *p, const kernel_ref *k, arena *a, equal_key *out);
 /* equal.c: l gets what is launched, from an equal kernel that was kept, and the plan what its schedule did there.

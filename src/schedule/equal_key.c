@@ -15,6 +15,7 @@
 #include "schedule/halo.h"
 #include "schedule/kernel_in.h"
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct writer {
   splan *p;                   /* the plan */
@@ -25,6 +26,7 @@ typedef struct writer {
   uint32_t next[EQUAL_KINDS]; /* per kind of thing: how many have a number */
   u32vec atoms;               /* atoms by number */
   bool fails;                 /* there is no key */
+  bool formulas;              /* only what is computed is written, not where it lies (kernel_hash) */
 } writer;
 
 static void word(writer *w, uint64_t x) { vec_push(w->a, w->key->words, x); }
@@ -50,7 +52,9 @@ static void atom_word(writer *w, atom v) {
   sz args[3];
   vec_push(w->a, w->atoms, v);
   word(w, kind);
-  if (kind == AT_SYMBOL)
+  if (kind == AT_SYMBOL && w->formulas)
+    word(w, hash_bytes(sym_name(w->m->c, v), strlen(sym_name(w->m->c, v)), 0));
+  else if (kind == AT_SYMBOL)
     word(w, v);
   else if (kind == AT_VAR)
     variable(w, v);
@@ -126,7 +130,7 @@ static void tensor_words(writer *w, tid t) {
   word(w, (uint64_t)x->kind << 32 | (uint64_t)x->type << 16 | x->rank);
   for (uint32_t i = 0; i < x->rank; i++) size(w, x->shape[i]);
   if (x->kind == TK_CONST) word(w, (uint64_t)x->narrow.type << 8 | (uint64_t)(x->transform ? x->transform->size : 0));
-  layout_words(w, &w->p->layouts[t]);
+  if (!w->formulas) layout_words(w, &w->p->layouts[t]);
 }
 
 /* ---- values ----------------------------------------------------------------------------------- */
@@ -157,16 +161,25 @@ static void readers(writer *w, tid t) {
   for (uint32_t i = 0; i < r->n; i++)
     for (uint32_t j = 0; j < exn(w->m, r->v[i].load)->nargs; j++) size(w, exn(w->m, r->v[i].load)->args[j]);
 }
-static void stage_words(writer *w, uint32_t index) {
-  const stage *s = xs(w->m, index);
-  const layout *l = &w->p->layouts[s->tensor];
-  w->fails |= s->updates.n || s->recurrence || !s->value;
-  if (w->fails) return;
+static void update_words(writer *w, const update *u) {
+  word(w, (uint64_t)u->op << 32 | u->nvars);
+  for (uint32_t i = 0; i < u->nvars; i++) atom_word(w, u->vars[i]);
+  for (uint32_t i = 0; i < u->nidx; i++) size(w, u->idx[i]);
+  value(w, u->value), value(w, u->cond);
+}
+static void axes_words(writer *w, const stage *s) {
   word(w, s->naxes);
   for (uint32_t i = 0; i < s->naxes; i++) {
     word(w, s->axes[i].n);
     for (uint32_t d = 0; d < s->axes[i].n; d++) atom_word(w, s->axes[i].d[d].var), size(w, s->axes[i].d[d].extent);
   }
+}
+static void stage_words(writer *w, uint32_t index) {
+  const stage *s = xs(w->m, index);
+  const layout *l = &w->p->layouts[s->tensor];
+  w->fails |= s->updates.n || s->recurrence || !s->value;
+  if (w->fails) return;
+  axes_words(w, s);
   tensor_words(w, s->tensor);
   value(w, s->value);
   word(w, (uint64_t)layout_materialised(w->p, s->tensor) << 1 | layout_inside(w->m, s));
@@ -185,14 +198,29 @@ static void order_of_atoms(writer *w) {
 bool equal_key_of(splan *p, const kernel_ref *k, arena *a, equal_key *out) {
   writer w = {.p = p, .m = p->m, .k = k, .a = a, .key = out};
   *out = (equal_key){0};
-  if (!p->level || p->no_reuse) return false;
+  if (!p->level || p->no_reuse || p->record) return false;
   if (!p->equal) equal_begin(p);
   p->equal->keys++;
   word(&w, k->kernel == UINT32_MAX ? 0 : p->m->kernels.v[k->kernel].cls);
-  word(&w, k->block), word(&w, k->stages->n), word(&w, k->outer ? 1u + k->outer->n : 0);
+  word(&w, (uintptr_t)k->stated), word(&w, k->block), word(&w, k->stages->n), word(&w, k->outer ? 1u + k->outer->n : 0);
   for (uint32_t i = 0; k->outer && i < k->outer->n; i++) atom_word(&w, k->outer->v[i]);
   for (uint32_t i = 0; i < k->stages->n && !w.fails; i++) stage_words(&w, k->stages->v[i]);
   if (w.fails) return false;
   order_of_atoms(&w);
   return true;
+}
+uint64_t kernel_hash(splan *p, const kernel_ref *k, arena *a) {
+  equal_key out = {0};
+  writer w = {.p = p, .m = p->m, .k = k, .a = a, .key = &out, .formulas = true};
+  if (!p->equal) equal_begin(p);
+  p->equal->keys++;
+  for (uint32_t i = 0; i < k->stages->n; i++) {
+    const stage *s = xs(w.m, k->stages->v[i]);
+    word(&w, s->recurrence != 0);
+    axes_words(&w, s);
+    tensor_words(&w, s->tensor);
+    value(&w, s->value);
+    for (uint32_t u = 0; u < s->updates.n; u++) update_words(&w, &s->updates.v[u]);
+  }
+  return hash_bytes(out.words.v, out.words.n * sizeof *out.words.v, 0);
 }

@@ -84,15 +84,42 @@ static bool one_for_all_steps(ectx *e, const nest *n, const access *a) {
     if (value_uses(e, a->load, steps->v[i])) return false;
   return !EK_PLANTED("schedule-pack-steps");
 }
+/* Does what is stated allow to pack the tensor? */
+static bool may_pack(kctx *k, const nest *n, tid t) {
+  uint32_t at = 0;
+  const directive *d = stated_next(k, &n->stages, P_PACK, &at);
+  bool may = !d;
+  for (; d; d = stated_next(k, &n->stages, P_PACK, &at)) may |= directive_is(d, 0, xt(k->m, t)->name);
+  return may;
+}
+/* What is stated is packed, and in that format. */
+static void check_packs(kctx *k, const nest *n) {
+  uint32_t at = 0;
+  for (const directive *d; (d = stated_next(k, &n->stages, P_PACK, &at));) {
+    const packload *of = NULL;
+    for (uint32_t i = 0; i < n->packs.n && !of; i++)
+      if (directive_is(d, 0, xt(k->m, exn(k->m, n->packs.v[i].load)->tensor)->name)) of = &n->packs.v[i];
+    if (!of && directive_is(d, 0, "none")) continue;
+    if (!of) kernel_refuse(k, d, "%s is no operand that can be packed along these lanes", d->words.v[0]);
+    const char *is = kernel_pack_format(n, of), *wanted = d->words.n > 1 ? d->words.v[1] : NULL;
+    if (is != wanted && (!is || !wanted || strcmp(is, wanted)))
+      kernel_refuse(k, d, "%s is packed %s%s here", d->words.v[0], is ? "" : "as it is", is ? is : "");
+  }
+}
+const char *kernel_pack_format(const nest *n, const packload *p) {
+  return p->fixed_point ? "fixed" : p->constant && dot_of(n, p->stage, p->load) ? "pairs" : NULL;
+}
 void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   ectx *e = &k->e;
-  if (!ch->lane || (ch->lane_reduced && !ch->row) || exn(k->m, xs(k->m, n->stages.v[0])->value)->kind != EX_REDUCE)
+  if (!ch->lane || (ch->lane_reduced && !ch->row) || exn(k->m, xs(k->m, n->stages.v[0])->value)->kind != EX_REDUCE) {
+    check_packs(k, n);
     return;
+  }
   if (!ch->lane_reduced) kernel_dots(e, n);
   bool tiled = ch->row && ch->lane_outer;
   for (uint32_t i = 0; i < acc->n; i++) {
     access *a = &acc->v[i];
-    if (!a->leader || a->store || !a->load) continue;
+    if (!a->leader || a->store || !a->load || !may_pack(k, n, a->t)) continue;
     int64_t q = address_coef(e, a->address, ch->lane);
     if (q == 0 || (ch->row && address_coef(e, a->address, ch->row) != 0)) continue;
     packload pl = {0};
@@ -150,6 +177,7 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
                 n->packs.v[i].load == n->dots.v[q].lane;
     if (!packed) n->dots.v[q] = n->dots.v[--n->dots.n];
   }
+  check_packs(k, n);
 }
 static u32vec red_order(kctx *k, uint32_t stage, const accesses *acc, atom lane) {
   /* the variable with the smallest stride in the operands innermost */
@@ -203,6 +231,30 @@ void kernel_reduced(kctx *k, uint32_t si, u32vec *red) {
   if (root->kind == EX_REDUCE)
     for (uint32_t i = 0; i < root->nargs; i++) vec_push(k->a, *red, root->args[i]);
 }
+/* The variables of a sum in the order that is stated. */
+static void follow_reduce(kctx *k, const directive *d, uint32_t stage, u32vec *red) {
+  u32vec order = {0};
+  for (uint32_t i = 0; i < d->words.n; i++) {
+    const atom v = kernel_var(k, d, d->words.v[i], red);
+    if (vec_has(&order, v)) kernel_refuse(k, d, "%s is there twice", d->words.v[i]);
+    vec_push(k->a, order, v);
+  }
+  for (uint32_t i = 0; i < red->n; i++)
+    if (!vec_has(&order, red->v[i])) kernel_refuse(k, d, "%s is missing", kernel_var_text(k, red->v[i]));
+  for (uint32_t i = 0; i < red->n; i++)
+    if (order.v[i] != red->v[i] && schedule_is_arg((rop)exn(k->m, xs(k->m, stage)->value)->op))
+      kernel_refuse(k, d, "of equal values the first one counts, in the order of the formula");
+  *red = order;
+}
+static atom stated_window(kctx *k, const directive *d, const choice *ch, const u32vec *red) {
+  if (directive_is(d, 0, "none")) return 0;
+  const atom v = kernel_var(k, d, d->words.v[0], red);
+  if (v != red->v[red->n - 1]) kernel_refuse(k, d, "%s is not the innermost variable of the sum", d->words.v[0]);
+  if (!ch->row || ch->lane_reduced) kernel_refuse(k, d, "only tiles with rows have their steps written out");
+  if (kernel_extent(k, v, INT64_MAX) > WINDOW_STEPS)
+    kernel_refuse(k, d, "%s has more than %d steps, or an open number of them", d->words.v[0], WINDOW_STEPS);
+  return v;
+}
 /* the nest of a group over `domain`; ranged (may be NULL) replaces the range of one of its variables */
 nest kernel_nest(kctx *k, const u32vec *group, const u32vec *domain, choice ch, const accesses *acc) {
   nest n = {.mr = ch.mr,
@@ -226,11 +278,19 @@ nest kernel_nest(kctx *k, const u32vec *group, const u32vec *domain, choice ch, 
     else
       vec_push(k->a, n.inner, x);
   }
+  uint32_t reduce = 0, unroll = 0;
   n.reds = NEWN(k->a, u32vec, group->n);
   n.windows = NEWN(k->a, atom, group->n);
   for (uint32_t i = 0; i < group->n; i++) {
+    const bool sum = exn(k->m, xs(k->m, group->v[i])->value)->kind == EX_REDUCE;
     n.reds[i] = red_order(k, group->v[i], acc, ch.lane_reduced ? ch.lane : 0);
-    n.windows[i] = window_of(k, i, acc, &ch, &n.reds[i]);
+    const directive *order = sum ? stated_next(k, group, P_REDUCE, &reduce) : NULL,
+                    *steps = sum ? stated_next(k, group, P_UNROLL, &unroll) : NULL;
+    if (order) follow_reduce(k, order, group->v[i], &n.reds[i]);
+    if (steps)
+      n.windows[i] = stated_window(k, steps, &ch, &n.reds[i]);
+    else if (!order)
+      n.windows[i] = window_of(k, i, acc, &ch, &n.reds[i]);
   }
   if (ch.lane && !ch.lane_reduced) {
     n.npanels = sym_ceildiv(k->c, n.lane.extent, sym_int(k->c, (int64_t)n.nv * n.lanes));
@@ -433,10 +493,49 @@ static const char *tensor_names(splan *p, const u32vec *stages) {
     sb_fmt(&b, "%s%s", i ? " " : "", xt(p->m, xs(p->m, stages->v[i])->tensor)->name);
   return b.s ? b.s : "";
 }
+/* Are the chunks run by several threads? */
+static void decide_threads(kctx *k) {
+  const directive *d = stated(k, NULL, P_THREADS);
+  if (directive_is(d, 0, "never"))
+    k->parallel = false, k->l.where = 0;
+  else if (directive_is(d, 0, "always"))
+    k->parallel = true, k->l.where = 0;
+  else if (d && !directive_is(d, 0, "enough"))
+    kernel_refuse(k, d, "expected %s", primitive_forms[P_THREADS].words);
+  else if (d && !k->l.where)
+    kernel_refuse(k, d, "no open size decides it here; expected always or never");
+  kernel_record_word(k, kernel_record_new(k, NULL, P_THREADS),
+                     !k->parallel ? "never"
+                     : k->l.where ? "enough"
+                                  : "always");
+}
+/* Every nest that is stated is there. */
+static void check_nests(kctx *k, const grps *gs) {
+  for (uint32_t i = 0; k->stated && i < k->stated->nests.n; i++) {
+    const nest_record *n = &k->stated->nests.v[i];
+    strvec names = {0};
+    bool there = false;
+    for (uint32_t g = 0; g < gs->n; g++) {
+      vec_push(k->a, names, kernel_nest_name(k, &gs->v[g].stages));
+      there |= !strcmp(names.v[g], n->name);
+    }
+    if (there) continue;
+    diag_add(k->c, D_ERROR, E_USAGE, n->pos, NULL, "kernel %s has no nest %s%s", k->l.name, n->name,
+             did_you_mean(k->a, n->name, names.v, names.n));
+    ctx_unwind(k->c);
+  }
+}
 /* Emits the kernel's function, the launch's own; part: it is a step of a recurrence, or NULL. */
 static void emit_kernel(splan *p, const kernel_ref *q, const recurrence_launch *part, launch *l) {
   const u32vec *stages = q->stages;
-  kctx k = {.p = p, .m = p->m, .c = p->m->c, .a = arena_new(p->m->c), .canon = q->canon, .l = *l};
+  kctx k = {.p = p,
+            .m = p->m,
+            .c = p->m->c,
+            .a = arena_new(p->m->c),
+            .canon = q->canon,
+            .l = *l,
+            .stated = q->stated,
+            .made = l->record};
   lfunc *f = k.l.func = loop_func(p->l, LF_KERNEL, l->name, l->note);
   f->a = k.a;
   k.cls = q->kernel != UINT32_MAX ? p->m->kernels.v[q->kernel].cls : 0;
@@ -462,6 +561,9 @@ static void emit_kernel(splan *p, const kernel_ref *q, const recurrence_launch *
   kernel_groups(&k, stages, &gs);
   work w = kernel_work(k.m, stages, part ? k.m->recurrences.v[part->recurrence].var : 0);
   k.parallel = parallel_threshold(&k, &w, &k.l.where);
+  kernel_name_vars(&k, stages);
+  decide_threads(&k);
+  check_nests(&k, &gs);
   if (part)
     kernel_recurrence_step(&k, &gs, part);
   else if (recurrence) {
@@ -486,6 +588,27 @@ static void emit_kernel(splan *p, const kernel_ref *q, const recurrence_launch *
   arena_free(k.a);
   *l = k.l;
 }
+/* The schedule that is given for a kernel: of its hash and place among those with this hash, of its hash alone, of its
+ * number; NULL: there is none. */
+static const kernel_record *stated_for(splan *p, const kernel_record *which) {
+  kernel_record *found = NULL;
+  for (uint32_t i = 0; i < p->stated->kernels.n; i++) {
+    kernel_record *k = &p->stated->kernels.v[i];
+    if (k->hashed ? k->hash == which->hash && (!k->nth || k->nth == which->nth) : k->number == which->number && !found)
+      found = !found || k->nth ? k : found, k->used = true;
+  }
+  return found;
+}
+/* The kernel's hash, and which one it is among those that have it. */
+static kernel_record named(splan *p, const kernel_ref *q, arena *a) {
+  kernel_record k = {.number = p->launches.n, .hashed = true, .hash = kernel_hash(p, q, a)};
+  uint64_t before = 0;
+  if (!p->hashes) p->hashes = map_new(p->l->a);
+  map_getu(p->hashes, k.hash, &before);
+  map_putu(p->hashes, k.hash, before + 1);
+  k.nth = (uint32_t)before + 1;
+  return k;
+}
 /* One launch: of the function of an equal kernel, if there is one. */
 static void one_launch(splan *p, const kernel_ref *q, const recurrence_launch *part, uint32_t item) {
   launch l = {.name = arena_fmt(p->l->a, "k%u", p->launches.n),
@@ -497,6 +620,11 @@ static void one_launch(splan *p, const kernel_ref *q, const recurrence_launch *p
               .stages = *q->stages};
   arena *a = arena_new(p->m->c);
   equal_key key;
+  kernel_ref stated = *q;
+  kernel_record name = {0};
+  if (p->record || p->stated) name = named(p, q, a);
+  if (p->stated) stated.stated = stated_for(p, &name), q = &stated;
+  if (p->record) l.record = arena_dup(p->l->a, &name, sizeof name);
   const bool keyed = !part && equal_key_of(p, q, a, &key);
   if (!keyed || !equal_launch(p, &key, &l)) {
     const uint32_t mark = expr_enter(p->m, q->block), packs = p->buffers.n;
@@ -524,7 +652,7 @@ void kernel_schedule(splan *p, const kernel_ref *k, uint32_t item) {
   sym_is_atom(p->m->c, sym_symbol(p->m->c, arena_fmt(p->l->a, "step.%u", p->launches.n), 0, INT32_MAX), &counter);
   for (uint32_t i = 0; i < parts.n; i++) {
     parts.v[i].recurrence = recurrence, parts.v[i].counter = counter;
-    const kernel_ref step = {&parts.v[i].stages, NULL, parts.v[i].canon, k->kernel, k->block};
+    const kernel_ref step = {&parts.v[i].stages, NULL, parts.v[i].canon, k->kernel, k->block, NULL};
     one_launch(p, &step, &parts.v[i], item);
   }
 }

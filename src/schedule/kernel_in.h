@@ -4,6 +4,7 @@
 #include "schedule/kernel.h"
 #include "fusion/fusion.h"
 #include "schedule/layout.h"
+#include "schedule/record.h"
 #include "schedule/tile.h"
 
 /* A variable that all groups of a kernel share, run over in blocks: the nests compute one block at a time. */
@@ -35,6 +36,13 @@ typedef struct rolling {
   /* pointer to these rows; 0: before they have memory */
   lv ptr;
 } rolling;
+/* A variable of a kernel in the text of a schedule: its name, which no other one has; (a b): a and b collapsed. */
+typedef struct var_name {
+  /* the variable */
+  atom var;
+  /* its text */
+  const char *text;
+} var_name;
 typedef struct kctx {
   /* the function being emitted, at the current tile */
   ectx e;
@@ -76,6 +84,12 @@ typedef struct kctx {
   atom block;
   /* lanes of such a block; 0: as many as kernel_narrow leaves the tiles */
   int64_t block_lanes;
+  /* what a text states of the kernel's schedule; NULL: nothing */
+  const kernel_record *stated;
+  /* gets the schedule; NULL: nobody asks for it */
+  kernel_record *made;
+  /* names of the variables, where there is one of the two */
+  VEC(var_name) names;
 } kctx;
 /* stages computed in one nest: a leader and its epilogue */
 typedef struct grp {
@@ -102,6 +116,57 @@ typedef struct recurrence_launch {
 } recurrence_launch;
 typedef VEC(recurrence_launch) recurrence_launches;
 
+/* How a nest's work is divided into chunks for the threads. Nothing set: there is one chunk. Points together with rows
+ * or lanes: chunk = point * blocks + block. Rows and lanes: chunk = block of lanes * blocks of rows + block of rows. */
+typedef struct chunking {
+  /* chunks are blocks of rows and lanes that stay in a cache (nest.blocking) */
+  bool cache_blocks;
+  /* the nest's first so many loop variables (kernel_loop_vars) are a chunk's point; 0: none */
+  uint32_t points;
+  /* rows of a block; 0: all */
+  int64_t rows;
+  /* lanes of a block; 0: all */
+  int64_t lanes;
+} chunking;
+/* stated.c. group: the nest of these stages; NULL: the kernel */
+const char *kernel_nest_name(const kctx *k, const u32vec *group);
+/* what is stated; NULL: nothing, so that the default holds */
+const directive *stated(kctx *k, const u32vec *group, primitive is);
+/* the next one from index *at on, of a primitive that may be stated several times; NULL: there is none */
+const directive *stated_next(kctx *k, const u32vec *group, primitive is, uint32_t *at);
+bool directive_is(const directive *d, uint32_t word, const char *text); /* d may be NULL */
+/* an error at the directive: why it cannot be followed; unwinds */
+_Noreturn void kernel_refuse(kctx *k, const directive *d, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* the number that a word is, from least to most; else refuses */
+int64_t kernel_number(kctx *k, const directive *d, const char *word, int64_t least, int64_t most);
+/* the variable among these that a word names; else refuses */
+atom kernel_var(kctx *k, const directive *d, const char *word, const u32vec *among);
+const char *kernel_var_text(kctx *k, atom v);
+const char *kernel_inside(kctx *k, const char *list); /* a list without its parentheses */
+void kernel_name_vars(kctx *k, const u32vec *stages); /* names the variables of the formulas, in their order */
+void kernel_name_joined(kctx *k, atom w, atom u, atom v);
+/* u = uv[0] became quotient (0: it has one value) and w, of u's rest by n and uv[1] */
+void kernel_name_split(kctx *k, const atom uv[2], int64_t n, atom quotient, atom w);
+/* a new directive of the record; NULL: nobody asks for one, which the two below ignore */
+directive *kernel_record_new(kctx *k, const u32vec *group, primitive is);
+void kernel_record_word(kctx *k, directive *d, const char *word);
+void kernel_record_number(kctx *k, directive *d, int64_t n);
+void kernel_record_vars(kctx *k, const u32vec *group, primitive is, const u32vec *vars);
+void kernel_record_nest(kctx *k, const nest *n); /* what is decided of a nest, but for the order of its loops */
+/* loop_order.c: the loops of a group of its own, collapsed where addresses allow it; sum: it has a reduction */
+void kernel_loop_order(kctx *k, const u32vec *group, u32vec *domain, bool sum);
+/* the loops of one of several groups: in the order that is stated */
+void kernel_permute(kctx *k, const u32vec *group, u32vec *domain);
+/* choice.c: the tile of a group */
+choice kernel_choice(kctx *k, const u32vec *group, const accesses *acc, const u32vec *domain, const u32vec *red);
+/* probe: the domain may lack variables that the group's nest has */
+choice kernel_choice_among(kctx *k, const u32vec *group, const accesses *acc, const u32vec *domain, const u32vec *red,
+                           bool probe);
+/* chunks.c. lane_load: the load whose address follows the lanes; 0: none */
+chunking kernel_chunking(kctx *k, nest *n, const accesses *acc, ex lane_load);
+/* the variables of the nest's loops outside the tile, outermost first */
+nvars kernel_loop_vars(kctx *k, const nest *n);
+
 /* kernel.c */
 /* digits of a chunk number; an index space with an empty axis has no chunks, so that anything serves */
 sz kernel_quot(ctx *c, sz a, sz b);
@@ -126,6 +191,8 @@ void kernel_collapse_rows(choice *ch);
 void kernel_collapsed_rows(kctx *k, nest *n, const choice *ch);
 /* operands packed for a nest */
 void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch);
+/* how an operand lies besides in panels: "pairs", "fixed", or NULL */
+const char *kernel_pack_format(const nest *n, const packload *p);
 /* prepare.c: operands that a tile computes before its sum */
 void kernel_prepare(kctx *k, nest *n);
 /* blocking.c: shall tiles come in blocks? */

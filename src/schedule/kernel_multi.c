@@ -3,6 +3,7 @@
 #include "schedule/halo.h"
 #include "schedule/kernel_rolling.h"
 #include "schedule/layout.h"
+#include <string.h>
 
 enum { ROWS = 8, SHORT_ROW = 512 /* points */ };
 
@@ -125,6 +126,24 @@ static void confine_ranges(kctx *k, nest *n) {
       if (x == &n->lane) whole_tiles(&k->e, x, (int64_t)n->nv * n->lanes);
     }
 }
+/* What is stated of one of several nests, and of the blocks around it, fits together. */
+static void check_group(kctx *k, const nest *n) {
+  const directive *block = stated(k, &n->stages, P_BLOCK), *strip = stated(k, &n->stages, P_STRIP);
+  if (block && !directive_is(block, 0, "none"))
+    kernel_refuse(k, block, "only a kernel of one nest has blocks for a cache");
+  if (strip) kernel_refuse(k, strip, "only a kernel of one nest has strips");
+}
+/* Panels are counted from the first lane: blocks of lanes hold whole ones. */
+static void check_panels(kctx *k, const nest *n) {
+  const shared_block *b = n->packs.n ? shared_block_of(k, n->lane.var) : NULL;
+  const int64_t width = (int64_t)n->nv * n->lanes;
+  const directive *split;
+  for (uint32_t at = 0; b && (split = stated_next(k, NULL, P_SPLIT, &at));)
+    if (directive_is(split, 0, kernel_var_text(k, b->var)) && b->size % width &&
+        b->size < kernel_extent(k, b->var, INT64_MAX))
+      kernel_refuse(k, split, "%s: expected a multiple of the %lld lanes of a tile of nest %s", split->words.v[1],
+                    (long long)width, kernel_nest_name(k, &n->stages));
+}
 static void group_values(kctx *k, grp *g, bool whole) { /* whole: the kernel's outer variables, too */
   ectx *e = &k->e;
   u32vec dom = {0};
@@ -133,14 +152,15 @@ static void group_values(kctx *k, grp *g, bool whole) { /* whole: the kernel's o
       vec_push(k->a, dom, g->domain.v[i]);
   accesses acc = {0};
   group_accesses(e, &g->stages, k->stored, &acc);
-  choice ch = {.mr = 1, .nv = 1, .lanes = nest_lanes(e, &g->stages)};
-  if (k->p->level > 0) ch = tile_choose(e, &g->stages, &acc, &dom, &g->red);
-  kernel_narrow(k, &ch);
-  if (!k->block)
+  kernel_permute(k, &g->stages, &dom);
+  choice ch = kernel_choice(k, &g->stages, &acc, &dom, &g->red);
+  if (!stated(k, &g->stages, P_TILE)) kernel_narrow(k, &ch);
+  if (!k->block || stated(k, &g->stages, P_ROWS))
     kernel_collapse_rows(&ch);
   else
     ch.collapsed_mr = 0;
   nest n = kernel_nest(k, &g->stages, &dom, ch, &acc);
+  check_group(k, &n);
   confine(k, &n.row), confine(k, &n.lane);
   for (uint32_t i = 0; i < n.inner.n; i++) confine(k, &n.inner.v[i]);
   for (uint32_t i = 0; i < n.outer.n; i++) confine(k, &n.outer.v[i]);
@@ -150,6 +170,7 @@ static void group_values(kctx *k, grp *g, bool whole) { /* whole: the kernel's o
   for (uint32_t i = 0; i < acc.n && k->point.var; i++) /* it chooses among constants */
     if (acc.v[i].constant && address_uses(e, acc.v[i].address, k->point.var)) n.point = k->point;
   if (k->p->level > 0) kernel_packs(k, &n, &acc, &ch), kernel_prepare(k, &n);
+  check_panels(k, &n);
   kernel_emit(k, &n);
 }
 void kernel_group_nest(kctx *k, grp *g) {
@@ -264,8 +285,8 @@ static void shared_block_size(kctx *k, const grps *gs) {
       if (!vec_has(&k->outer, q->domain.v[i]) || q->domain.v[i] == last) vec_push(k->a, with, q->domain.v[i]);
     }
     group_accesses(&k->e, &q->stages, k->stored, &acc);
-    if (tile_choose(&k->e, &q->stages, &acc, &inside, &q->red).row) return;
-    choice ch = tile_choose(&k->e, &q->stages, &acc, &with, &q->red);
+    if (kernel_choice_among(k, &q->stages, &acc, &inside, &q->red, true).row) return;
+    choice ch = kernel_choice_among(k, &q->stages, &acc, &with, &q->red, true);
     if (ch.row != last) return;
     int64_t rows = (int64_t)k->p->t->l2 / 4 / max64(1, handed_over(k, gs)) / ch.mr * ch.mr;
     k->shared_blocks[k->nshared_blocks++] =
@@ -311,7 +332,7 @@ static void choose_shared_blocks(kctx *k, const grps *gs) {
     accesses acc = {0};
     if (xs(k->m, q->stages.v[0])->updates.n) continue;
     group_accesses(&k->e, &q->stages, k->stored, &acc);
-    choice ch = tile_choose(&k->e, &q->stages, &acc, &q->domain, &q->red);
+    choice ch = kernel_choice_among(k, &q->stages, &acc, &q->domain, &q->red, true);
     if (!ch.lane || ch.lane_reduced) continue;
     bool two = ch.collapsed_mr && vec_has(&k->outer, ch.collapsed[0]) && vec_has(&k->outer, ch.collapsed[1]);
     if (two) kernel_collapse_rows(&ch);
@@ -342,12 +363,53 @@ static void choose_shared_blocks(kctx *k, const grps *gs) {
   if (along || (along = short_rows(k, gs)))
     k->shared_blocks[k->nshared_blocks++] = (shared_block){.var = along, .size = size};
 }
+static void record_shared_blocks(kctx *k) {
+  for (uint32_t i = 0; i < k->nshared_blocks; i++) {
+    directive *made = kernel_record_new(k, NULL, k->rolling.stage ? P_ROLL : P_SPLIT);
+    kernel_record_word(k, made, kernel_var_text(k, k->shared_blocks[i].var));
+    kernel_record_number(k, made, max64(k->shared_blocks[i].size, 1));
+  }
+  if (!k->nshared_blocks) kernel_record_word(k, kernel_record_new(k, NULL, P_SPLIT), "none");
+}
+/* Does the block of a directive lie at that place of the shared blocks? */
+static bool is_block(kctx *k, const directive *d, uint32_t at) {
+  const shared_block *b = &k->shared_blocks[at];
+  return at < k->nshared_blocks && d->words.n == 2 && directive_is(d, 0, kernel_var_text(k, b->var)) &&
+         kernel_number(k, d, d->words.v[1], 1, INT64_MAX) == max64(b->size, 1);
+}
+static void follow_split(kctx *k, const directive *d) {
+  if (d->words.n < 2 && directive_is(d, 0, "none")) return;
+  if (d->words.n < 2) kernel_refuse(k, d, "expected %s", primitive_forms[P_SPLIT].words);
+  const shared_block b = {.var = kernel_var(k, d, d->words.v[0], &k->outer),
+                          .size = kernel_number(k, d, d->words.v[1], 1, INT64_MAX)};
+  if (shared_block_of(k, b.var)) kernel_refuse(k, d, "%s is split twice", d->words.v[0]);
+  if (k->nshared_blocks == sizeof k->shared_blocks / sizeof *k->shared_blocks)
+    kernel_refuse(k, d, "at most %u variables are split", k->nshared_blocks);
+  k->shared_blocks[k->nshared_blocks++] = b;
+}
+/* The blocks of the shared variables: the default ones, unless others are stated. */
+static void decide_shared_blocks(kctx *k, const grps *gs) {
+  const directive *roll = stated(k, NULL, P_ROLL), *d;
+  uint32_t n = 0;
+  bool same = true;
+  choose_shared_blocks(k, gs);
+  if (roll && (!k->rolling.stage || !is_block(k, roll, 0)))
+    kernel_refuse(k, roll, "no window slides along %s by %s rows", roll->words.v[0], roll->words.v[1]);
+  for (uint32_t at = 0; (d = stated_next(k, NULL, P_SPLIT, &at)); n++)
+    same &= !k->rolling.stage && (is_block(k, d, n) || (directive_is(d, 0, "none") && !k->nshared_blocks));
+  if (n && roll) kernel_refuse(k, roll, "a kernel that rolls is not split");
+  if (!same || (n && n < k->nshared_blocks)) {
+    k->nshared_blocks = 0, k->block = 0, k->block_lanes = 0, k->rolling = (rolling){0};
+    for (uint32_t at = 0; (d = stated_next(k, NULL, P_SPLIT, &at));) follow_split(k, d);
+  }
+  record_shared_blocks(k);
+}
 void kernel_multi(kctx *k, grps *gs) {
   ectx *e = &k->e;
   ctx *c = k->c;
   sz points = sym_int(c, 1), blocks[3];
   kernel_runs(k, &k->outer);
-  choose_shared_blocks(k, gs);
+  decide_shared_blocks(k, gs);
   for (uint32_t i = 0; i < k->nshared_blocks; i++) {
     shared_block *b = &k->shared_blocks[i];
     b->size = max64(b->size, 1); /* a block has at least one value, also of an empty variable */

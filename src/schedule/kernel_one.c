@@ -3,113 +3,6 @@
 #include "schedule/halo.h"
 #include "schedule/kernel_in.h"
 
-/* Is the number of the point in u or v itself a part of the value? As quotient and rest of one variable it would
- * cost a division at each point. */
-static bool counts_points(kctx *k, ex x, atom u, atom v, map *seen) {
-  const ex_node *n = exn(k->m, x);
-  uint64_t dummy;
-  if (map_getu(seen, x, &dummy)) return false;
-  map_putu(seen, x, 1);
-  if (n->kind == EX_INDEX) {
-    sz at = emit_resolve(&k->e, n->index);
-    return address_uses(&k->e, at, u) || address_uses(&k->e, at, v);
-  }
-  for (uint32_t i = 0; n->kind == EX_OP && i < n->nargs; i++)
-    if (counts_points(k, n->args[i], u, v, seen)) return true;
-  return n->kind == EX_LOAD && n->otherwise && counts_points(k, n->otherwise, u, v, seen);
-}
-enum { SHORT_ROW = 32 };
-/* Joins neighbouring variables of a group into one wherever all addresses allow it: u (outer), v (inner, extent e)
- * become w = u*e + v. */
-static bool merge_pair(kctx *k, const u32vec *group, u32vec *domain, uint32_t at) {
-  atom u = domain->v[at], v = domain->v[at + 1];
-  for (uint32_t i = 0; i < group->n && sym_int_or(k->c, sym_extent(k->c, v), SHORT_ROW) >= SHORT_ROW; i++)
-    if (counts_points(k, xs(k->m, group->v[i])->value, u, v, map_new(k->a))) return false;
-  /* a condition that leaves places out does so for one value of its variable, as a factor is chosen */
-  const ex_node *lead = exn(k->m, xs(k->m, group->v[0])->value);
-  if (lead->kind == EX_REDUCE && counts_points(k, lead->body, u, v, map_new(k->a))) return false;
-  if (lead->kind == EX_REDUCE && lead->where &&
-      (value_uses(&k->e, lead->where, u) || value_uses(&k->e, lead->where, v)))
-    return false;
-  sz eu = sym_extent(k->c, u), ev = sym_extent(k->c, v), w = sym_var(k->c, "f", sym_mul(k->c, eu, ev));
-  atom wa;
-  if (!sym_is_atom(k->c, w, &wa)) return false;
-  uint32_t nb = k->e.binds.n;
-  emit_bind_ex(&k->e, (binding){.var = u, .subst = kernel_quot(k->c, w, ev)});
-  emit_bind_ex(&k->e, (binding){.var = v, .subst = kernel_rem(k->c, w, ev)});
-  if (!group_linear(&k->e, group, k->stored, wa)) {
-    emit_unbind(&k->e, nb);
-    return false;
-  }
-  domain->v[at] = wa;
-  for (uint32_t i = at + 1; i + 1 < domain->n; i++) domain->v[i] = domain->v[i + 1];
-  domain->n--;
-  return true;
-}
-static bool strided_or_linear(kctx *k, const accesses *acc, atom w, uint32_t lanes) {
-  for (uint32_t i = 0; i < acc->n; i++) {
-    const access *a = &acc->v[i];
-    sz idx[MAX_RANK];
-    if (a->guarded && !emit_plain(&k->e, a->load, idx)) return false;
-    if (address_coef(&k->e, a->address, w) == INT64_MIN &&
-        (a->store || a->constant || !lanes_strided(&k->e, a->address, w, lanes)))
-      return false;
-  }
-  return true;
-}
-/* Columns that fill a part of the lanes only, in groups whose results lie side by side: as many groups as there is
- * room for share a vector, but where registers of half the width do for one. What a group reads is spread over its
- * lanes. Columns v of group u: w = v + columns * (u mod n). */
-static void join_groups(kctx *k, const u32vec *group, u32vec *domain) {
-  uint32_t L = nest_lanes(&k->e, group), at = domain->n - 2;
-  int64_t groups, columns;
-  accesses acc = {0};
-  atom wa, ua;
-  if (domain->n < 2 || !sym_is_int(k->c, sym_extent(k->c, domain->v[at]), &groups) ||
-      !sym_is_int(k->c, sym_extent(k->c, domain->v[at + 1]), &columns) || columns < 1 || columns >= L || L % columns ||
-      groups % (L / columns) || (columns * 2 == L && tile_halves(k->p->t, L)))
-    return;
-  sz w = sym_var(k->c, "f", sym_int(k->c, L)), u = sym_var(k->c, "g", sym_int(k->c, groups * columns / L)),
-     by = sym_int(k->c, columns);
-  if (!sym_is_atom(k->c, w, &wa)) return;
-  uint32_t nb = k->e.binds.n;
-  emit_bind_ex(&k->e, (binding){.var = domain->v[at],
-                                .subst = sym_add(k->c, sym_muli(k->c, u, L / columns), kernel_quot(k->c, w, by))});
-  emit_bind_ex(&k->e, (binding){.var = domain->v[at + 1], .subst = kernel_rem(k->c, w, by)});
-  group_accesses(&k->e, group, k->stored, &acc);
-  if (!strided_or_linear(k, &acc, wa, L)) {
-    emit_unbind(&k->e, nb);
-    return;
-  }
-  domain->v[at + 1] = wa;
-  if (sym_is_atom(k->c, u, &ua))
-    domain->v[at] = ua;
-  else
-    domain->v[at] = wa, domain->n--;
-}
-static void order_by_store(kctx *k, const u32vec *group, u32vec *domain) {
-  accesses acc = {0};
-  group_accesses(&k->e, group, k->stored, &acc);
-  for (uint32_t i = 1; i < domain->n; i++)
-    for (uint32_t j = i; j > 0; j--) {
-      int64_t a = 0, b = 0;
-      for (uint32_t q = 0; q < acc.n; q++)
-        if (acc.v[q].store)
-          a = address_coef(&k->e, acc.v[q].address, domain->v[j - 1]),
-          b = address_coef(&k->e, acc.v[q].address, domain->v[j]);
-      if (a < 0 || b < 0 || a >= b) break; /* symbolic strides keep their order */
-      atom t = domain->v[j];
-      domain->v[j] = domain->v[j - 1], domain->v[j - 1] = t;
-    }
-}
-
-/* How many variables from the front have together at least `enough` points, as far as is known; *known: how many
- * they have for certain. */
-static uint32_t points_enough(kctx *k, const nvars *vars, int64_t enough, int64_t *known) {
-  uint32_t take = 0;
-  while (take < vars->n && *known < enough) *known *= max64(1, emit_extent(k->c, vars->v[take++].extent, 1));
-  return take;
-}
 sz kernel_flatten(kctx *k, nvars *vars, uint32_t take) {
   ctx *c = k->c;
   if (take == 1) return vars->v[0].extent;
@@ -246,6 +139,63 @@ static void row2_in_blocks(kctx *k, nest *n, int64_t size) {
   vec_push(k->a, n->inner, part);
 }
 
+/* Rows over which all panels pass before the next rows: whole tiles of them, whose results fill a quarter of the
+ * nearest cache. 0: all rows, which fit there. */
+static int64_t strip_rows(kctx *k, nest *n, bool reduces) {
+  const int64_t near = (int64_t)k->p->t->l1;
+  const directive *d = stated(k, &n->stages, P_STRIP);
+  if (d) {
+    const int64_t strip = kernel_number(k, d, d->words.v[0], 1, INT32_MAX);
+    if (!reduces || !n->row.var || n->lane_outer) kernel_refuse(k, d, "the nest has no panels inside its rows");
+    if (strip % n->mr) kernel_refuse(k, d, "%s rows: expected a multiple of the tile's %u", d->words.v[0], n->mr);
+    return strip;
+  }
+  if (!reduces || !n->row.var || n->lane_outer || !near || stated(k, &n->stages, P_PANELS)) return 0;
+  const int64_t rows = emit_extent(k->c, nest_rows(n)->extent, 1024),
+                lanes = n->lane.var && !n->lane_reduced ? kernel_extent(k, n->lane.var, 1 << 16) : 0,
+                bytes = lanes * et_bytes(xt(k->m, xs(k->m, n->stages.v[0])->tensor)->type);
+  return rows * bytes > near ? max64(1, near / 4 / max64(1, bytes) / n->mr) * n->mr : 0;
+}
+/* How many blocks of `size` values a variable has; size 0: one. */
+static sz blocks_of(kctx *k, const nvar *v, int64_t size) {
+  return size ? sym_ceildiv(k->c, v->extent, sym_int(k->c, size)) : sym_int(k->c, 1);
+}
+/* Makes the launch's chunks, and opens the loops over those that a thread gets; returns how many loops and conditions
+ * are open. point: gets the variables of a chunk's point. */
+static uint32_t open_chunks(kctx *k, nest *n, const chunking *d, u32vec *point) {
+  lv lo = lb_lo(&k->e.b), hi = lb_hi(&k->e.b);
+  if (d->cache_blocks) {
+    blocking_chunks(k, n);
+    return 1;
+  }
+  if (!d->points) {
+    nvar *rows = nest_rows(n);
+    k->l.chunks = sym_mul(k->c, blocks_of(k, rows, d->rows), blocks_of(k, &n->lane, d->lanes));
+    if (d->rows && d->lanes) {
+      grid_loop(k, n, d->rows, d->lanes);
+      return 2;
+    }
+    if (d->rows) block_range(k, rows, lo, hi, d->rows);
+    if (d->lanes) block_range(k, &n->lane, lo, hi, d->lanes);
+    return 0;
+  }
+  const bool joined = n->outer.n || d->rows || d->lanes;
+  n->inner = kernel_loop_vars(k, n), n->outer.n = 0;
+  for (uint32_t i = 0; i < d->points; i++) vec_push(k->a, *point, n->inner.v[i].var);
+  k->l.chunks = kernel_flatten(k, &n->inner, d->points);
+  if (!joined) {
+    n->inner.v[0].lo = lo, n->inner.v[0].hi = hi;
+    return 0;
+  }
+  n->point = n->inner.v[0];
+  for (uint32_t i = 1; i < n->inner.n; i++) n->inner.v[i - 1] = n->inner.v[i];
+  n->inner.n--;
+  nvar *blocked = d->rows ? nest_rows(n) : &n->lane;
+  k->l.chunks = sym_mul(k->c, k->l.chunks, blocks_of(k, blocked, d->rows + d->lanes));
+  chunk_loop(k, n, n->point, d->rows + d->lanes, d->rows > 0);
+  return 1;
+}
+
 void kernel_one(kctx *k, const u32vec *group) {
   ectx *e = &k->e;
   ctx *c = k->c;
@@ -254,16 +204,12 @@ void kernel_one(kctx *k, const u32vec *group) {
   kernel_reduced(k, group->v[0], &red);
   kernel_runs(k, &domain);
   bool reduces = exn(k->m, xs(k->m, group->v[0])->value)->kind == EX_REDUCE;
-  if (k->p->level > 0) order_by_store(k, group, &domain);
-  if (k->p->level > 0)
-    for (uint32_t i = domain.n; i-- > 1;) merge_pair(k, group, &domain, i - 1);
-  if (k->p->level > 0 && reduces && red.n) join_groups(k, group, &domain);
+  kernel_loop_order(k, group, &domain, reduces && red.n);
   accesses acc = {0};
   group_accesses(e, group, k->stored, &acc);
-  choice ch = {.mr = 1, .nv = 1, .lanes = nest_lanes(e, group)};
-  if (k->p->level > 0) ch = tile_choose(e, group, &acc, &domain, &red);
+  choice ch = kernel_choice(k, group, &acc, &domain, &red);
   /* as a part of the chunk's number it would cost a division at each point */
-  if (k->p->level > 0 && !ch.lane && !ch.row && domain.n > 1 &&
+  if (k->p->level > 0 && !ch.lane && !ch.row && domain.n > 1 && !stated(k, group, P_ROWS) &&
       !sym_is_int(c, sym_extent(c, domain.v[domain.n - 1]), NULL))
     ch.row = domain.v[domain.n - 1];
   nest n;
@@ -280,92 +226,14 @@ void kernel_one(kctx *k, const u32vec *group) {
     kernel_collapsed_rows(k, &n, &ch);
   }
   if (!n.collapsed.var && kernel_may_fold_rows(&n, &ch)) row2_in_blocks(k, &n, kernel_row2_block(k, &ch));
-  bool lines = !parts && kernel_row_streaming(k, &n, &acc, &ch);
-  /* Chunks: the shortest prefix of the remaining variables with enough points, flattened; else blocks of rows, else
-   * of lanes, whichever is known to give most (a symbolic size may be 1). Where none gives enough
-   * alone, points and blocks together: chunk = point * blocks + block; neighbouring blocks of one point that a
-   * thread gets at once are one range. */
-  const int64_t enough = k->p->t->chunks, few = enough / 2, line = 1024;
-  lv lo = lb_lo(&e->b), hi = lb_hi(&e->b);
-  int64_t rext = ch.row ? emit_extent(c, nest_rows(&n)->extent, 1024) : 0,
-          lext = ch.lane && !ch.lane_reduced ? kernel_extent(k, ch.lane, 1 << 16) : 0;
-  uint32_t L = ch.lanes;
-  /* bytes of a row over all lanes */
-  const int64_t line_bytes = lext * et_bytes(xt(k->m, xs(k->m, group->v[0])->tensor)->type),
-                near = (int64_t)k->p->t->l1;
-  if (reduces && ch.row && !ch.lane_outer && near && rext * line_bytes > near)
-    n.strip_mine = max64(1, near / 4 / max64(1, line_bytes) / ch.mr) * ch.mr;
-  int64_t rb = ch.row ? (rext / 12 + ch.mr - 1) / ch.mr * ch.mr : 0;
-  if (rb < ch.mr) rb = ch.mr;
-  int64_t rchunks = ch.row ? (rext + rb - 1) / rb : 0;
-  int64_t W = (int64_t)n.nv * L, lb = W;
-  if (!reduces && lext) lb = (4096 + W - 1) / W * W;
-  if (lines) {
-    int64_t even = 1; /* parts that a line is divided into, a power of two */
-    while (even < lext / line) even *= 2;
-    lb = (lext / even + W - 1) / W * W;
-  }
-  int64_t lchunks = lext ? (lext + lb - 1) / lb : 0;
-  /* panels of a run-time operand are packed where they are used: a thread should own whole panels */
-  bool by_panels = false;
-  for (uint32_t i = 0; i < acc.n && ch.row && ch.lane_outer; i++)
-    by_panels |= acc.v[i].load == ch.lane_load && !acc.v[i].constant && lchunks >= few;
-  nvars *rest = &n.inner;
-  int64_t np = 1;
-  uint32_t take = points_enough(k, rest, enough, &np);
-  /* not known to be worth a chunk each: digits of a number of a point cost divisions */
-  if (k->p->level > 0 && np < enough && !ch.lane && !ch.row && take == rest->n && take > 1) take--;
-  bool rows = ch.row && !lines && rchunks > 1 && rchunks >= (reduces && !ch.lane_outer ? min64(few, lchunks) : lchunks),
-       lanes = !rows && lchunks > 1;
-  int64_t blocks = rows ? rchunks : lanes ? lchunks : 1;
-  /* there may be few rows */
-  bool together = false, grid = k->parallel && reduces && rows && lchunks > 1 && ch.lane_outer && !parts &&
-                                !by_panels && !n.inner.n && !n.outer.n && !sym_is_int(c, nest_rows(&n)->extent, NULL);
-  if (!by_panels && (n.outer.n || (np < few && blocks < few))) {
-    nvars all = {0};
-    for (uint32_t i = 0; i < n.outer.n; i++) vec_push(k->a, all, n.outer.v[i]);
-    for (uint32_t i = 0; i < n.inner.n; i++) vec_push(k->a, all, n.inner.v[i]);
-    int64_t anp = 1;
-    uint32_t atake = points_enough(k, &all, enough, &anp);
-    together = atake && (n.outer.n || blocks > 1);
-    if (together) {
-      n.outer.n = 0;
-      n.inner = all;
-      take = atake, np = anp;
-    }
-  }
+  if (!parts) kernel_row_streaming(k, &n, &acc, &ch);
+  const directive *block = stated(k, group, P_BLOCK);
+  if (block && !n.blocking.panels && !directive_is(block, 0, "none"))
+    kernel_refuse(k, block, "the nest is no product whose panels and parts of the sum can be blocks");
+  n.strip_mine = strip_rows(k, &n, reduces);
+  const chunking chunks = kernel_chunking(k, &n, &acc, ch.lane_load);
   u32vec point = {0}; /* the variables of a chunk's point */
-  if (parts)
-    blocking_chunks(k, &n);
-  else if (together || (!by_panels && take && np >= blocks)) {
-    for (uint32_t i = 0; i < take; i++) vec_push(k->a, point, rest->v[i].var);
-    sz points = kernel_flatten(k, rest, take);
-    if (together) {
-      nvar w = rest->v[0];
-      for (uint32_t i = 1; i < rest->n; i++) rest->v[i - 1] = rest->v[i];
-      rest->n--;
-      n.point = w;
-      chunk_loop(k, &n, w, rows ? rb : lanes ? lb : 0, rows);
-      points = sym_mul(c, points,
-                       rows || lanes
-                           ? sym_ceildiv(c, rows ? nest_rows(&n)->extent : n.lane.extent, sym_int(c, rows ? rb : lb))
-                           : sym_int(c, 1));
-    } else
-      rest->v[0].lo = lo, rest->v[0].hi = hi;
-    k->l.chunks = points;
-  } else if (grid) {
-    grid_loop(k, &n, rb, lb);
-    k->l.chunks = sym_mul(c, sym_ceildiv(c, nest_rows(&n)->extent, sym_int(c, rb)),
-                          sym_ceildiv(c, n.lane.extent, sym_int(c, lb)));
-  } else if (!by_panels && rows) {
-    block_range(k, nest_rows(&n), lo, hi, rb);
-    k->l.chunks = sym_ceildiv(c, nest_rows(&n)->extent, sym_int(c, rb));
-  } else if (lchunks > 1) {
-    block_range(k, &n.lane, lo, hi, lb);
-    k->l.chunks = sym_ceildiv(c, n.lane.extent, sym_int(c, lb));
-  } else {
-    k->l.chunks = sym_int(c, 1);
-  }
+  const uint32_t open = open_chunks(k, &n, &chunks, &point);
   if (k->p->level > 0) {
     accesses again = {0}; /* addresses with the flattened variable in them */
     group_accesses(e, group, k->stored, &again);
@@ -375,11 +243,8 @@ void kernel_one(kctx *k, const u32vec *group) {
   if (n.collapsed.var)
     first_fills_halos(k, group, &n);
   else
-    fill_halos(k, group, &n, &point, together);
+    fill_halos(k, group, &n, &point, open > 0);
   kernel_emit(k, &n);
-  if (together || parts || grid) {
-    emit_unscope(e);
-    lb_end(&e->b);
-  }
-  if (grid) lb_end(&e->b);
+  if (open) emit_unscope(e);
+  for (uint32_t i = 0; i < open; i++) lb_end(&e->b);
 }

@@ -421,7 +421,7 @@ static choice choose(lay *L, ectx *e, uint32_t si, const map *stored, accesses *
   if (root->kind == EX_REDUCE)
     for (uint32_t i = 0; i < root->nargs; i++) vec_push(a, red, root->args[i]);
   group_accesses(e, &one, stored, acc);
-  return tile_choose(e, &one, acc, &dom, &red);
+  return tile_choose(e, &one, acc, &dom, &red, &(tile_given){0});
 }
 /* How well its lanes run, where it lies as it will if that is known: an output does in rows. */
 static double reader_score(lay *L, uint32_t si) {

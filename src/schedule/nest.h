@@ -153,6 +153,8 @@ typedef struct nest {
   cache_blocking blocking;
   /* tensors of the group that go to memory */
   map *stored;
+  /* nothing is fetched ahead */
+  bool no_prefetch;
 } nest;
 /* lanes of a vector in which every stage of the group fits one register */
 uint32_t nest_lanes(ectx *e, const u32vec *stages);

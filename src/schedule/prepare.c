@@ -7,7 +7,7 @@
  */
 #include "schedule/kernel_in.h"
 
-void kernel_prepare(kctx *k, nest *n) {
+static void buffer_rows(kctx *k, nest *n) {
   ectx *e = &k->e;
   uint32_t L = n->lanes;
   if (!n->row.var || !n->lane_outer || L <= 1) return;
@@ -37,6 +37,14 @@ void kernel_prepare(kctx *k, nest *n) {
       break;
     }
   }
+}
+void kernel_prepare(kctx *k, nest *n) {
+  const directive *d = stated(k, &n->stages, P_BUFFER);
+  if (d && !directive_is(d, 0, "none") && !directive_is(d, 0, "rows"))
+    kernel_refuse(k, d, "expected %s", primitive_forms[P_BUFFER].words);
+  if (!directive_is(d, 0, "none")) buffer_rows(k, n);
+  if (directive_is(d, 0, "rows") && !n->rows.n)
+    kernel_refuse(k, d, "the rows of this sum are not computed values of a known number of steps");
 }
 /* All places of the innermost variable: vectors, then what is left, masked or one by one. */
 static void fill(ectx *e, const prepared *r, atom along, uint32_t mr, uint32_t lanes) {
@@ -150,7 +158,7 @@ static lv block_of(ectx *e, const nest *n, lv row, uint32_t mr, int64_t *blocks,
 }
 void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr) {
   enum { MAX_ALONE_ROWS = 4 };
-  for (uint32_t i = 0; i < n->packs.n && !n->windows[stage]; i++) {
+  for (uint32_t i = 0; i < n->packs.n && !n->windows[stage] && !n->no_prefetch; i++) {
     const packload *k = &n->packs.v[i];
     if (k->stage == stage && n->lane_outer && row && fetch_source(e, n, k, row)) continue;
     int64_t size = et_bytes((etype)exn(e->m, k->load)->type), line = (int64_t)e->p->t->line / size, blocks;
@@ -182,7 +190,7 @@ void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv
   const u32vec *vars = &n->reds[stage];
   accesses all = {0};
   bool last = true;
-  if (!vars->n || n->windows[stage] || !n->lane_outer || !n->row.var || n->row2.var || mr < 2 ||
+  if (n->no_prefetch || !vars->n || n->windows[stage] || !n->lane_outer || !n->row.var || n->row2.var || mr < 2 ||
       mr * nv < e->p->t->prefetch_work)
     return;
   for (uint32_t i = stage + 1; i < n->stages.n; i++)
@@ -226,7 +234,7 @@ void fetch_places(ectx *e, const nest *n, lv lane) {
   const nvars *around = n->inner.n ? &n->inner : &n->outer;
   accesses all = {0};
   u32vec far = {0};
-  if (!around->n || !n->lane.var || n->lane_reduced || n->row.var || n->stages.n < MIN_PLACES) return;
+  if (n->no_prefetch || !around->n || !n->lane.var || n->lane_reduced || n->row.var || n->stages.n < MIN_PLACES) return;
   atom next = around->v[around->n - 1].var;
   group_accesses(e, &n->stages, n->stored, &all);
   for (uint32_t i = 0; i < all.n; i++) {

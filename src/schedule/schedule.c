@@ -135,6 +135,17 @@ static void separate_results(emodule *m, int level) {
   }
 }
 
+/* Every schedule that is given is of some kernel. */
+static void check_used(splan *p) {
+  for (uint32_t i = 0; p->stated && i < p->stated->kernels.n; i++) {
+    const kernel_record *k = &p->stated->kernels.v[i];
+    if (k->used) continue;
+    diag_add(
+        p->m->c, D_ERROR, E_USAGE, k->pos, NULL,
+        "no kernel of the model has this %s; `einkorn show MODEL --stage schedule` prints them with the same options",
+        k->hashed ? "hash" : "number");
+  }
+}
 splan *schedule_module(emodule *m, const target *t, schedule_opts o) {
   const int level = o.level;
   splan *p = NEW(m->a, splan);
@@ -142,6 +153,7 @@ splan *schedule_module(emodule *m, const target *t, schedule_opts o) {
   p->l = loop_module(m->c, ctx_arena(m->c));
   p->t = t;
   p->level = level, p->strict = o.strict, p->unread = o.unread, p->no_reuse = o.no_reuse;
+  p->record = o.record, p->stated = o.stated;
   vec_push(p->l->a, p->buffers, ((buffer){0}));
   separate_results(m, level);
   if (level > 0) schedule_windows(p);
@@ -176,8 +188,9 @@ splan *schedule_module(emodule *m, const target *t, schedule_opts o) {
           if (!xs(m, j)->dead && xs(m, j)->recurrence == s->recurrence) vec_push(m->a, stages, j);
       } else
         vec_push(m->a, stages, it.index);
-      kernel_schedule(p, &(kernel_ref){&stages, outer, canon, kid, b}, i);
+      kernel_schedule(p, &(kernel_ref){&stages, outer, canon, kid, b, NULL}, i);
     }
   equal_end(p);
+  check_used(p);
   return p;
 }

@@ -14,6 +14,7 @@
 #define EK_SCHEDULE_H
 #include "expr/expr.h"
 #include "loop/loop.h"
+#include "schedule/record.h"
 #include "target/target.h"
 
 typedef struct ldigit {
@@ -142,6 +143,8 @@ typedef struct launch {
   bool parallel; /* may be run by several threads */
   sz where;      /* it is run by several threads where this is at least 0; 0: everywhere */
   u32vec stages; /* what it computes; none: it fills a halo */
+  /* the kernel's schedule, the same one for equal kernels; NULL: nobody asks for it, or it fills a halo */
+  kernel_record *record;
   /* symbol: runs for each of its values 0..steps-1, together with the launches after it that have the same one;
    * 0: once */
   atom step;
@@ -163,6 +166,9 @@ typedef struct splan {
   bool unread;
   bool strict;         /* constants keep all their bits */
   bool no_reuse;       /* every kernel is scheduled, equal ones too */
+  bool record;         /* launches get the record of their kernel */
+  map *hashes;         /* kernel_hash -> how many kernels had it so far; NULL: nobody asks */
+  schedules *stated;   /* schedules that are given; NULL: none */
   int level;           /* optimisation level; 0: no vectors, no tiles: plain loops in index order */
   VEC(buffer) buffers; /* [0] unused */
   layout *layouts;     /* per tensor */
@@ -194,10 +200,12 @@ typedef struct splan {
 
 /* See splan. */
 typedef struct schedule_opts {
-  int level;     /* optimisation level, 0..3 */
-  bool strict;   /* constants keep all their bits */
-  bool unread;   /* nobody will ask for the weights' contents */
-  bool no_reuse; /* every kernel is scheduled, equal ones too: the program is the same, but takes longer to make */
+  int level;         /* optimisation level, 0..3 */
+  bool strict;       /* constants keep all their bits */
+  bool unread;       /* nobody will ask for the weights' contents */
+  bool no_reuse;     /* every kernel is scheduled, equal ones too: the program is the same, but takes longer to make */
+  bool record;       /* launches get the record of their kernel */
+  schedules *stated; /* schedules that are given; each must be of some kernel. NULL: none */
 } schedule_opts;
 /* Chooses layouts, makes buffers, and schedules every kernel (a stage that belongs to no kernel, as at level 0, is a
  * kernel of its own). */

@@ -15,6 +15,7 @@
  */
 #include "expr/expr.h"
 #include "schedule/tile.h"
+#include <math.h>
 
 static bool uses_inside(ectx *e, sz x, atom var, map *seen);
 static bool uses_below(ectx *e, ex x, atom var, map *seen) {
@@ -521,15 +522,20 @@ static bool collapsible(ectx *e, const accesses *acc, const u32vec *domain, cons
   }
   return false;
 }
-choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red) {
+/* May a variable of the sum run along the lanes of a tile with rows? Not if other lanes or no rows are decided. */
+static bool may_be_horizontal(const tile_given *given, const u32vec *red) {
+  return (!given->lane_given || vec_has(red, given->lane)) && (!given->row_given || given->row);
+}
+choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red,
+                   const tile_given *given) {
   ctx *c = e->c;
   const target *t = e->p->t;
   const uint32_t L = nest_lanes(e, stages);
   choice ch = {.mr = 1, .nv = 1, .lanes = L};
   const ex_node *root = exn(e->m, xs(e->m, stages->v[0])->value);
   bool reduces = root->kind == EX_REDUCE, arg = reduces && schedule_is_arg((rop)root->op);
-  if (L <= 1 && !reduces) return ch;
-  double best = -1e-6; /* a lane that only gathers is worse than none */
+  if ((L <= 1 && !reduces) || (given->lane_given && !given->lane)) return ch;
+  double best = given->lane_given ? -HUGE_VAL : -1e-6; /* a lane that only gathers is worse than none */
   /* two products in one tile share the output's lanes; they have no reduction variable in common */
   uint32_t leaders = 0;
   for (uint32_t i = 0; i < stages->n; i++) leaders += exn(e->m, xs(e->m, stages->v[i])->value)->kind == EX_REDUCE;
@@ -558,6 +564,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   for (uint32_t k = 0; k < domain->n + (horizontal ? red->n : 0); k++) {
     bool isred = k >= domain->n;
     atom v = isred ? red->v[k - domain->n] : domain->v[k];
+    if (given->lane_given && v != given->lane) continue;
     int64_t ext = emit_extent(c, sym_extent(c, v), -1);
     bool halves = rows && cols && leaders == 1 && !isred && tile_halves(t, L); /* see in_halves */
     for (uint32_t i = 0; i < acc->n && halves; i++)
@@ -611,7 +618,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
     /* between equal scores: the one whose vectors lie packed, and aligned */
     for (uint32_t i = 0; i < acc->n && rows && cols; i++)
       if (acc->v[i].constant && acc->v[i].leader && address_uses(e, acc->v[i].address, v)) score += 0.5;
-    if (!follows) continue;
+    if (!follows && !given->lane_given) continue;
     score = score > 0 ? score * util : score / (util > 0.05 ? util : 0.05);
     if (ext >= 0 && ext < 4) score -= 4;
     int64_t had = ch.lane ? sym_int_or(c, sym_extent(c, ch.lane), 0) : 0;
@@ -626,8 +633,8 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   ch.score = ch.lane ? best : 0;
   bool few =
       !ch.lane || ch.lane_reduced || (rows && cols && lext >= 0 && lext * 4 <= L) || gathers(e, acc, domain, &ch);
-  if (few && reduces && root->op == RED_SUM && et_kind((etype)root->acc) == K_FLOAT && !root->where && leaders == 1 &&
-      steps >= HORIZONTAL_STEPS * L && choose_horizontal(e, acc, domain, red, L, &ch))
+  if (few && may_be_horizontal(given, red) && reduces && root->op == RED_SUM && et_kind((etype)root->acc) == K_FLOAT &&
+      !root->where && leaders == 1 && steps >= HORIZONTAL_STEPS * L && choose_horizontal(e, acc, domain, red, L, &ch))
     return ch;
   if (!ch.lane) return ch;
   int64_t vecs = lext < 0 ? 64 : (lext + L - 1) / L;
@@ -641,7 +648,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
        windows++) /* or neighbouring rows share a factor of all lanes, and in a window vectors, too */
     for (uint32_t d = 0; d < domain->n; d++) {
       atom v = domain->v[d];
-      if (v == ch.lane) continue;
+      if (v == ch.lane || (given->row_given && v != given->row)) continue;
       bool shares = false, bad = false, far = false, slides = false, factor = false;
       int64_t stride = 0;
       for (uint32_t i = 0; i < acc->n; i++) {
@@ -656,7 +663,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
         if (q > 0) stride = min64(q, INT64_C(1) << 40) * a->bytes;
         if (q == INT64_MIN + 1) far = true;
       }
-      if ((!shares && !(slides && factor)) || bad) continue;
+      if ((!shares && !(slides && factor) && !given->row_given) || bad) continue;
       int64_t ext = emit_extent(c, sym_extent(c, v), 1), least, most;
       sym_range(c, sym_extent(c, v), &least, &most);
       /* an open size may be 1: a known one is better, and one that is 2 at most worse */
@@ -675,7 +682,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
       ch.lane_load = acc->v[i].load;
   const uint32_t R = t->vector_registers ? t->vector_registers : 16;
   atom made = ch.row && leaders == 1 && root->op == RED_SUM ? factors_of(e, domain, &ch, root) : 0;
-  if (made) { /* one vector, whose factors wait in registers, too */
+  if (made && (!given->row_given || given->row == made)) { /* one vector, whose factors wait in registers, too */
     ch.row = made, ch.lane_outer = true, ch.nv = 1;
     int64_t n = sym_int_or(c, sym_extent(c, made), 1), most = max64(1, (R - 1) / n - 1);
     ch.row2 = choose_row2(e, acc, domain, &ch, n, n, 2 * n);
@@ -687,6 +694,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   if (!reduces) {
     uint32_t together = 1;
     ch.row = row_of_strided_lanes(e, acc, domain, ch.lane, &together);
+    if (given->row_given && ch.row != given->row) ch.row = given->row, together = 1;
     ch.mr = ch.row ? (uint32_t)max64(1, min64(L / together, emit_extent(c, sym_extent(c, ch.row), L))) : 1;
     ch.nv = ch.row || vecs < 2 || stages->n > 8 ? 1 : 2; /* many values live together fill the registers alone */
     return ch;

@@ -82,7 +82,19 @@ typedef struct choice {
   double score;
 } choice;
 enum { MAX_COLLAPSED = 8 }; /* values of a variable that would not fill tiles */
-choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red);
+/* What is decided already: the tile is chosen for it. */
+typedef struct tile_given {
+  /* `lane` is decided */
+  bool lane_given;
+  /* `row` is decided */
+  bool row_given;
+  /* the variable on the lanes; 0: none */
+  atom lane;
+  /* the variable on the rows; 0: none */
+  atom row;
+} tile_given;
+choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red,
+                   const tile_given *given);
 /* pack.c: what shall lie beside access `at`, which the sum reads; false: it lies beside another one */
 bool pack_interleaved(ectx *e, const accesses *acc, uint32_t at, ex sum, interleaved *out);
 /* do registers of half the width do as much as those of so many floats? */

@@ -180,8 +180,13 @@ bool fuzz_plan(ctx *c, pipeline *p) {
   if (!expr_verify(p->m, "lower") || !expr_verify_whole(p->m, "lower")) return false;
   return pipe_optimise(p) && pipe_program(p);
 }
-bool fuzz_schedule(ctx *c, emodule *m, const char *target) {
-  pipe_opts o = {.level = 3, .compile_threads = 1, .verify = true, .target = target};
+bool fuzz_schedule(ctx *c, emodule *m, const char *target, const char *schedules) {
+  pipe_opts o = {.level = 3,
+                 .compile_threads = 1,
+                 .verify = true,
+                 .target = target,
+                 .schedules = schedules,
+                 .schedules_name = "given"};
   pipeline *p = pipe_new(c, &o);
   p->m = m;
   p->g = graph_new(c, NULL, "text");

@@ -37,7 +37,7 @@ const char *fuzz_target(const uint8_t *p, size_t n);
 /* Lowers, optimises and plans p, whose graph is there, with the verifiers on. True when it came to the end. */
 bool fuzz_plan(ctx *c, pipeline *p);
 /* The same from a module. */
-bool fuzz_schedule(ctx *c, emodule *m, const char *target);
+bool fuzz_schedule(ctx *c, emodule *m, const char *target, const char *schedules); /* schedules: NULL: none are given */
 /* Compiles and runs the model (an ONNX file or graph text) in a child process: at most RUN_SECONDS of compiling
  * (else: abort) and of running (else: fine, sizes decide how long a model runs), at most RUN_BYTES of working
  * memory. */

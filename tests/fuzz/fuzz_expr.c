@@ -13,7 +13,7 @@ static bool try_one(ctx *c, void *env) {
   expr_print(m, &b, (print_opts){.weights_inline = true, .kernels = true});
   if (!expr_parse(c, b.n ? b.s : "", "again.expr")) ctx_bug(c, "the printed text is not accepted: %s", b.s);
   expr_verify_ranges(m, NULL);
-  return m->kernels.n || fuzz_schedule(c, m, fuzz_target(in->p, in->n));
+  return m->kernels.n || fuzz_schedule(c, m, fuzz_target(in->p, in->n), NULL);
 }
 void fuzz_one(const uint8_t *p, size_t n) { fuzz_case(try_one, &(input){p, n}, NULL); }
 size_t fuzz_change(uint8_t *p, size_t n, size_t cap, unsigned seed) { return mutate_text(p, n, cap, seed); }

@@ -21,7 +21,7 @@ static bool try_one(ctx *c, void *env) {
   if (!target_get(c, path)) return false;
   emodule *m = expr_parse(c, module, "module");
   if (!m) abort();
-  return fuzz_schedule(c, m, path);
+  return fuzz_schedule(c, m, path, NULL);
 }
 void fuzz_one(const uint8_t *p, size_t n) { fuzz_case(try_one, &(input){p, n}, NULL); }
 size_t fuzz_change(uint8_t *p, size_t n, size_t cap, unsigned seed) { return mutate_text(p, n, cap, seed); }

@@ -432,7 +432,7 @@ static void saved_library(void **state) {
 }
 static void looking_inside(void **state) {
   fixture *f = *state;
-  static const char *const stages[] = {"graph", "expr", "loop", "program", "llvm", "asm"};
+  static const char *const stages[] = {"graph", "expr", "schedule", "loop", "program", "llvm", "asm"};
   const char *text;
   ek_show_options w;
   for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {

@@ -1,0 +1,96 @@
+/* Which primitives are there, and how is a schedule printed? See record.h. */
+#include "schedule/record.h"
+#include <string.h>
+
+enum { ANY = 1 << 16 };
+const primitive_form primitive_forms[P_COUNT] = {
+    [P_THREADS] = {"threads", false, false, 1, 1, "always, never or enough",
+                   "are the chunks run by several threads? enough: where open sizes give enough work"},
+    [P_CHUNKS] = {"chunks", false, false, 1, 6, "whole, blocks, points VARIABLES, rows N, lanes N",
+                  "what threads take: points of outer variables, blocks of rows or lanes, or blocks for a cache"},
+    [P_SPLIT] = {"split", false, true, 1, 2, "VARIABLE N, or none",
+                 "the nests of a chunk compute N values of a variable that they share"},
+    [P_ROLL] = {"roll", false, false, 2, 2, "VARIABLE N",
+                "a tensor is computed N rows at a time just ahead of the window that reads it"},
+    [P_BY] = {"by", false, false, 1, 1, "the algorithm", "computed by an algorithm of its own instead of nests"},
+    [P_ORDER] = {"order", true, false, 0, ANY, "VARIABLE.. or (VARIABLE VARIABLE ..)",
+                 "the variables of the loops, outermost first; in parentheses: collapsed into one loop"},
+    [P_LANES] = {"lanes", true, false, 1, 2, "VARIABLE N, or none", "the variable along the N lanes of a vector"},
+    [P_ROWS] = {"rows", true, false, 1, 2, "VARIABLE, VARIABLE VARIABLE, (VARIABLE VARIABLE) or none",
+                "the variable that the rows of a tile run along; two: all values of the first for some of the second"},
+    [P_TILE] = {"tile", true, false, 2, 2, "ROWS VECTORS",
+                "size of a register tile: rows, and vectors along the lanes"},
+    [P_PANELS] = {"panels", true, false, 1, 1, "outside or inside",
+                  "the loop over panels of lanes stands outside or inside the loop over rows"},
+    [P_STRIP] = {"strip", true, false, 1, 1, "N", "rows over which all panels pass before the next rows"},
+    [P_REDUCE] = {"reduce", true, true, 0, ANY, "VARIABLE..", "the variables of a sum, outermost first"},
+    [P_UNROLL] = {"unroll", true, true, 1, 1, "VARIABLE or none", "the steps of a sum's last variable are written out"},
+    [P_PACK] = {"pack", true, true, 1, 2, "OPERAND, OPERAND pairs, OPERAND fixed, or none",
+                "an operand lies in panels in the order of reading; in pairs of points; in fixed point"},
+    [P_BUFFER] = {"buffer", true, false, 1, 1, "rows or none", "what a tile's rows read is computed before its sum"},
+    [P_BLOCK] = {"block", true, false, 1, 6, "VARIABLE N panels N rows N, VARIABLE N panels N streamed, or none",
+                 "parts of the sum, panels and rows that stay in a cache"},
+    [P_PREFETCH] = {"prefetch", true, false, 1, 1, "on or off", "what comes from far is fetched ahead"},
+};
+
+directive *record_add(arena *a, kernel_record *k, nest_record *n, primitive is) {
+  if (n) {
+    vec_push(a, n->directives, ((directive){.is = is}));
+    return &n->directives.v[n->directives.n - 1];
+  }
+  vec_push(a, k->directives, ((directive){.is = is}));
+  return &k->directives.v[k->directives.n - 1];
+}
+void record_word(arena *a, directive *d, const char *word) { vec_push(a, d->words, word); }
+void record_number(arena *a, directive *d, int64_t n) { record_word(a, d, arena_fmt(a, "%lld", (long long)n)); }
+const directive *record_find(const kernel_record *k, const nest_record *n, primitive is) {
+  const uint32_t count = n ? n->directives.n : k->directives.n;
+  const directive *all = n ? n->directives.v : k->directives.v;
+  for (uint32_t i = 0; i < count; i++)
+    if (all[i].is == is) return &all[i];
+  return NULL;
+}
+const nest_record *record_nest_named(const kernel_record *k, const char *name) {
+  for (uint32_t i = 0; i < k->nests.n; i++)
+    if (!strcmp(k->nests.v[i].name, name)) return &k->nests.v[i];
+  return NULL;
+}
+
+/* ---- printing --------------------------------------------------------------------------------- */
+/* lists: a word in parentheses is a list; else a name. */
+static void put_word(sbuf *out, const char *word, bool lists) {
+  const size_t n = strlen(word);
+  if (n && ((lists && word[0] == '(') || strspn(word, RECORD_BARE) == n))
+    sb_put(out, word);
+  else
+    sb_quoted(out, word, n);
+}
+static void put_directives(sbuf *out, const directive *all, uint32_t n, const char *indent) {
+  for (uint32_t is = 0; is < P_COUNT; is++)
+    for (uint32_t i = 0; i < n; i++) {
+      if (all[i].is != is) continue;
+      sb_fmt(out, "%s%s", indent, primitive_forms[is].name);
+      for (uint32_t w = 0; w < all[i].words.n; w++)
+        sb_putc(out, EK_PLANTED("schedule-print") ? '_' : ' '), put_word(out, all[i].words.v[w], is != P_PACK);
+      sb_putc(out, '\n');
+    }
+}
+void record_print(const kernel_record *k, sbuf *out) {
+  sb_put(out, "\nkernel");
+  if (k->number != UINT32_MAX) sb_fmt(out, " k%u", k->number);
+  if (k->hashed) sb_fmt(out, " @%016llx", (unsigned long long)k->hash);
+  if (k->nth) sb_fmt(out, ":%u", k->nth);
+  sb_put(out, " {\n");
+  put_directives(out, k->directives.v, k->directives.n, "  ");
+  for (uint32_t i = 0; i < k->nests.n; i++) {
+    sb_put(out, "  nest "), put_word(out, k->nests.v[i].name, false), sb_put(out, " {\n");
+    put_directives(out, k->nests.v[i].directives.v, k->nests.v[i].directives.n, "    ");
+    sb_put(out, "  }\n");
+  }
+  sb_put(out, "}\n");
+}
+void schedules_print_head(sbuf *out) { sb_fmt(out, "schedules %d\n", SCHEDULES_VERSION); }
+void schedules_print(const schedules *s, sbuf *out) {
+  schedules_print_head(out);
+  for (uint32_t i = 0; i < s->kernels.n; i++) record_print(&s->kernels.v[i], out);
+}

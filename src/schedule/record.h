@@ -1,0 +1,103 @@
+/* record: the schedules of kernels as data and as text.
+ *
+ * A schedule says how a kernel computes what its formulas say: which variable runs along the lanes of a vector, how
+ * large a register tile is, in which order the loops stand, what is packed, how the work is divided among threads. It
+ * is a list of directives, one a line. A directive is a primitive (the table is PRIMITIVES in record.c) and its words:
+ *
+ *   schedules 1
+ *   kernel k3 @9f3a2c41d0e7b655 {         its number, for readers, and a hash of what it computes
+ *     threads always
+ *     chunks points n rows 24
+ *     nest relu2.Y {                      the loops that compute relu2.Y, and what is computed with it
+ *       order n (o0 o1) m                 (o0 o1): one loop over the points of both
+ *       lanes m 16
+ *       rows (o0 o1)
+ *       tile 6 2
+ *       reduce c k0 k1
+ *       pack w2
+ *     }
+ *   }
+ *
+ * @9f3a2c41d0e7b655:2 is the second kernel with this hash; without :2 all are meant. A kernel may also be named by its
+ * number alone.
+ *
+ * The schedule of a compilation is recorded while it is made, where it is asked for (schedule_opts.record). A text
+ * that is given (schedule_opts.schedules) replaces what it states; what it does not state is decided as ever, for what
+ * it states. A directive that cannot be followed is an error at its line, with the reason. */
+#ifndef EK_SCHEDULE_RECORD_H
+#define EK_SCHEDULE_RECORD_H
+#include "expr/expr.h"
+
+enum { SCHEDULES_VERSION = 1 };
+/* characters of a word that needs no quotes */
+#define RECORD_BARE "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./%:-"
+typedef enum primitive {
+  P_THREADS,
+  P_CHUNKS,
+  P_SPLIT,
+  P_ROLL,
+  P_BY,
+  P_ORDER,
+  P_LANES,
+  P_ROWS,
+  P_TILE,
+  P_PANELS,
+  P_STRIP,
+  P_REDUCE,
+  P_UNROLL,
+  P_PACK,
+  P_BUFFER,
+  P_BLOCK,
+  P_PREFETCH,
+  P_COUNT
+} primitive;
+/* What the text knows of a primitive. */
+typedef struct primitive_form {
+  const char *name;    /* the first word of the directive */
+  bool nest;           /* it belongs to a nest; else to the kernel */
+  bool repeats;        /* it may be given several times */
+  uint32_t least;      /* number of words after the name, at least */
+  uint32_t most;       /* the same, at most */
+  const char *words;   /* what the words are, for messages */
+  const char *meaning; /* one line */
+} primitive_form;
+extern const primitive_form primitive_forms[P_COUNT];
+
+typedef struct directive {
+  primitive is; /* the primitive */
+  srcpos pos;   /* where it stands; file NULL: it was recorded */
+  strvec words; /* the words after the name. A list in parentheses is one word: "(a b)" */
+} directive;
+typedef struct nest_record {
+  const char *name;          /* the tensor that the nest's first stage computes */
+  srcpos pos;                /* where it stands */
+  VEC(directive) directives; /* in any order */
+} nest_record;
+typedef struct kernel_record {
+  uint32_t number;           /* number of the kernel: 3 for k3; where there is a hash, for readers */
+  bool hashed;               /* the hash is given */
+  uint64_t hash;             /* hash of what the kernel computes (kernel_hash) */
+  uint32_t nth;              /* which kernel of those with this hash, from 1; 0: all of them */
+  srcpos pos;                /* where it stands */
+  VEC(directive) directives; /* those of the kernel */
+  VEC(nest_record) nests;    /* in the order of execution */
+  bool used;                 /* some kernel has it */
+} kernel_record;
+/* A text of schedules. */
+typedef struct schedules {
+  VEC(kernel_record) kernels; /* in the order of the text */
+} schedules;
+
+/* a new directive of the record, without words */
+directive *record_add(arena *a, kernel_record *k, nest_record *n, primitive is);
+void record_word(arena *a, directive *d, const char *word);
+void record_number(arena *a, directive *d, int64_t n);
+/* the directive of a nest (NULL: of the kernel); NULL: it is not stated */
+const directive *record_find(const kernel_record *k, const nest_record *n, primitive is);
+const nest_record *record_nest_named(const kernel_record *k, const char *name);
+void record_print(const kernel_record *k, sbuf *out);
+void schedules_print_head(sbuf *out); /* the line of the version */
+void schedules_print(const schedules *s, sbuf *out);
+/* Reads a text; unwinds on errors, each with file, line and column. */
+schedules *schedules_parse(ctx *c, const char *file, bytes text);
+#endif

@@ -1,0 +1,149 @@
+/* Schedules as data: is what the compiler decides a text that it follows to the same program, and does one changed line
+ * change just that? What cannot be followed names its line and the reason. */
+#include "driver/pipeline.h"
+#include "schedule/record.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MODELS EK_SOURCE_DIR "/tests/models/"
+typedef struct compiled {
+  ctx *c;              /* to be freed */
+  const char *text;    /* the recorded schedules; NULL: it failed */
+  const char *program; /* the program and its loops */
+  const char *error;   /* FILE:LINE:COLUMN: message of the first error; NULL: there is none */
+} compiled;
+static compiled compile(const char *model, const char *target, const char *schedules) {
+  compiled out = {.c = ctx_new()};
+  const char *volatile text = NULL, *volatile program = NULL;
+  CTX_TRY(out.c) {
+    const char *path = arena_fmt(ctx_arena(out.c), MODELS "%s.onnx", model);
+    pipeline *p = pipe_new(out.c, &(pipe_opts){.level = 3,
+                                               .compile_threads = 1,
+                                               .target = target,
+                                               .record = true,
+                                               .schedules = schedules,
+                                               .schedules_name = "given"});
+    sbuf b = sbuf_new(p->a), s = sbuf_new(p->a);
+    if (pipe_load(p, &(source){.path = path, .name = path}) && pipe_lower(p, NULL) && pipe_optimise(p) &&
+        pipe_program(p)) {
+      program_print(p->p, &b);
+      loop_print(p->s->l, &b, NULL);
+      schedules_print_head(&s);
+      for (uint32_t i = 0; i < p->s->launches.n; i++)
+        if (p->s->launches.v[i].record) record_print(p->s->launches.v[i].record, &s);
+      text = s.s, program = b.s;
+    }
+  }
+  CTX_CATCH {}
+  out.text = text, out.program = program;
+  for (const diag *d = diag_first(out.c); d && !out.error; d = d->next)
+    if (d->level == D_ERROR)
+      out.error =
+          arena_fmt(ctx_arena(out.c), "%s:%u:%u: %s", d->pos.file ? d->pos.file : "", d->pos.line, d->pos.col, d->text);
+  return out;
+}
+/* The text with the first `from` behind `after` replaced. */
+static const char *with(ctx *c, const char *text, const char *after, const char *from, const char *to) {
+  const char *at = strstr(text, after);
+  at = at ? strstr(at, from) : NULL;
+  if (!at) fail_msg("`%s` is not behind `%s` in\n%s", from, after, text);
+  return arena_fmt(ctx_arena(c), "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+}
+
+static void test_round_trip(void **state) {
+  (void)state;
+  static const char *const models[] = {"mlp_opset12",       "cnn_opset11",  "attention_causal", "lstm_forward",
+                                       "dynamic_batch_cnn", "unet",         "detector_nms",     "loop_fixed",
+                                       "scan_axes",         "quantize_pair"};
+  static const char *const targets[] = {"x86-64", "x86-64-v3", "x86-64-v4", "c"};
+  for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+    for (size_t t = 0; t < sizeof targets / sizeof *targets; t++) {
+      compiled plain = compile(models[i], targets[t], NULL), again;
+      assert_non_null(plain.text);
+      again = compile(models[i], targets[t], plain.text);
+      if (again.error) fail_msg("%s, %s: %s", models[i], targets[t], again.error);
+      assert_string_equal(plain.text, again.text);
+      assert_string_equal(plain.program, again.program);
+      ctx *c = ctx_new();
+      CTX_TRY(c) { /* the text alone */
+        sbuf b = sbuf_new(ctx_arena(c));
+        schedules_print(schedules_parse(c, "text", (bytes){(const uint8_t *)plain.text, strlen(plain.text)}), &b);
+        assert_string_equal(b.s, plain.text);
+      }
+      CTX_CATCH fail();
+      ctx_free(c), ctx_free(plain.c), ctx_free(again.c);
+    }
+}
+/* One line is changed; what the record then has, and what it still has. */
+static void test_changes(void **state) {
+  (void)state;
+  static const struct {
+    const char *model, *after, *from, *to;
+  } changes[] = {
+      {"mlp_opset12", "nest", "prefetch on", "prefetch off"},
+      {"unet", "rows ", "panels outside", "panels inside"},
+  };
+  for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+    compiled plain = compile(changes[i].model, "x86-64-v3", NULL);
+    const char *text = with(plain.c, plain.text, changes[i].after, changes[i].from, changes[i].to);
+    compiled other = compile(changes[i].model, "x86-64-v3", text);
+    if (other.error) fail_msg("%s", other.error);
+    assert_string_equal(other.text, text);
+    ctx_free(plain.c), ctx_free(other.c);
+  }
+}
+static void test_refusals(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *error;
+  } bad[] = {
+      {"", "given:1:1: schedule: expected the version"},
+      {"schedules 2\n", "given:1:11: schedule: version 2 is not known"},
+      {"schedules 1\nkernel {}\n", "given:2:1: schedule: expected which kernel"},
+      {"schedules 1\nkernel k2 {\n  tile 2 2\n}\n", "given:3:3: schedule: tile belongs into a nest"},
+      {"schedules 1\nkernel k2 {\n  thread always\n}\n",
+       "given:3:3: schedule: there is no primitive thread; did you mean threads?"},
+      {"schedules 1\nkernel k2 {\n  threads always always\n}\n",
+       "given:3:3: schedule: threads: expected always, never or enough"},
+      {"schedules 1\nkernel k2 {\n", "given:3:1: schedule: the kernel is not closed"},
+      {"schedules 1\nkernel @123 {}\n", "given:2:12: schedule: expected a hexadecimal digit"},
+      {"schedules 1\nkernel k2 {\n  nest \"a\n", "given:3:10: schedule: the quotes are not closed"},
+      {"schedules 1\nkernel k999 {\n}\n", "given:2:1: no kernel of the model has this number"},
+      {"schedules 1\nkernel @0000000000000001 {\n}\n", "given:2:1: no kernel of the model has this hash"},
+      {"schedules 1\nkernel k0 {\n  nest nothing {\n  }\n}\n", "given:3:3: kernel k0 has no nest nothing"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    compiled x = compile("mlp_opset12", "x86-64-v3", bad[i].text);
+    assert_non_null(x.error);
+    if (strncmp(x.error, bad[i].error, strlen(bad[i].error)) != 0) fail_msg("%s\n  got: %s", bad[i].error, x.error);
+    ctx_free(x.c);
+  }
+}
+/* A kernel by its hash: of all kernels with this hash, or one of them. */
+static void test_hashes(void **state) {
+  (void)state;
+  compiled plain = compile("attention_causal", "x86-64-v3", NULL);
+  char text[64], all[200];
+  const char *at = strstr(plain.text, "@");
+  assert_non_null(at);
+  snprintf(text, sizeof text, "%.17s", at);
+  snprintf(all, sizeof all, "schedules 1\nkernel %s {\n  threads never\n}\n", text);
+  compiled never = compile("attention_causal", "x86-64-v3", all);
+  if (never.error) fail_msg("%s", never.error);
+  const char *k = strstr(never.text, text);
+  assert_non_null(k);
+  assert_int_equal(strncmp(strchr(k, '\n'), "\n  threads never", 15), 0);
+  ctx_free(plain.c), ctx_free(never.c);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip), cmocka_unit_test(test_changes),
+                                     cmocka_unit_test(test_refusals), cmocka_unit_test(test_hashes)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
