@@ -4,7 +4,8 @@
  * first. Blocks grow from 4 KiB to 1 MiB, so that a small compilation stays small, and in a large arena each is a
  * huge page (ctx_take); a request larger than a quarter of the next block gets a block of its own, put behind the
  * newest so that its free room is not lost. The zeros are kept: nothing is handed out twice. What a list leaves when it
- * grows out of a block of its own goes back.
+ * grows out of a block of its own goes back. A few of the largest ordinary blocks wait, when their arena ends, for the
+ * next one: most arenas live for one step of many, such as a kernel.
  * Every function locks its own arena and unlocks before it unwinds. Under AddressSanitizer 16 poisoned bytes
  * follow every piece.
  */
@@ -51,6 +52,49 @@ static void lock(arena *a) {
 }
 static void unlock(arena *a) { atomic_flag_clear_explicit(&a->lock, memory_order_release); }
 
+/* ---- blocks that wait for the next arena ----------------------------------------------------- */
+/* Not of another allocator's memory, nor under a limit, which counts what is in use. AddressSanitizer is to see who
+ * reads a piece that went back. */
+static bool keeps_spare(const ctx *c, size_t bytes) {
+#ifdef HAVE_ASAN
+  (void)c, (void)bytes;
+  return false;
+#else
+  return bytes == LAST_BLOCK && !c->memory.alloc && !c->memory.limit;
+#endif
+}
+static bool put_spare(ctx *c, block *b) {
+  enum { MOST_SPARE = 2 };
+  const size_t bytes = sizeof *b + b->cap;
+  if (!keeps_spare(c, bytes)) return false;
+  pthread_mutex_lock(&c->lock);
+  const bool room = c->n_spare_blocks < MOST_SPARE;
+  if (room) b->next = c->spare_blocks, c->spare_blocks = b, c->n_spare_blocks++;
+  pthread_mutex_unlock(&c->lock);
+  if (room) atomic_fetch_sub(&c->used, bytes);
+  return room;
+}
+/* cleared as far as it was used; NULL: there is none */
+static block *take_spare(ctx *c, size_t bytes) {
+  if (!keeps_spare(c, bytes)) return NULL;
+  pthread_mutex_lock(&c->lock);
+  block *b = c->spare_blocks;
+  if (b) c->spare_blocks = b->next, c->n_spare_blocks--;
+  pthread_mutex_unlock(&c->lock);
+  if (!b) return NULL;
+  atomic_fetch_add(&c->used, bytes);
+  memset(b->data, 0, b->used);
+  b->used = 0, b->next = NULL;
+  return b;
+}
+void arena_free_spare(ctx *c) {
+  for (block *b = c->spare_blocks, *next; b; b = next) {
+    next = b->next;
+    atomic_fetch_add(&c->used, sizeof *b + b->cap);
+    ctx_give(c, b, sizeof *b + b->cap);
+  }
+}
+
 arena *arena_make(ctx *c) {
   arena *a = ctx_take(c, sizeof *a);
   if (!a) return NULL;
@@ -64,7 +108,7 @@ void arena_destroy(arena *a) {
   for (block *b = a->blocks, *next; b; b = next) {
     next = b->next;
     ASAN_UNPOISON_MEMORY_REGION(b->data, b->cap);
-    ctx_give(a->c, b, sizeof *b + b->cap);
+    if (!put_spare(a->c, b)) ctx_give(a->c, b, sizeof *b + b->cap);
   }
   ctx_give(a->c, a, sizeof *a);
 }
@@ -101,7 +145,9 @@ static void *take(arena *a, size_t n) {
   if (!b || b->cap - b->used < n) {
     bool own = n > a->next_block / 4 || a->c->memory.separate;
     size_t cap = own ? n : a->next_block - sizeof *b;
-    if (cap > PTRDIFF_MAX - sizeof *b || !(b = ctx_take(a->c, sizeof *b + cap))) return NULL;
+    if (cap > PTRDIFF_MAX - sizeof *b) return NULL;
+    b = own ? NULL : take_spare(a->c, sizeof *b + cap);
+    if (!b && !(b = ctx_take(a->c, sizeof *b + cap))) return NULL;
     b->cap = cap;
     ASAN_POISON_MEMORY_REGION(b->data, cap);
     if (own && a->blocks) {

@@ -14,11 +14,12 @@
 #include <unistd.h>
 
 enum { MAX_ERRORS = 100 };
-/* Pieces of so many bytes are mapped. Not with AddressSanitizer, whose leak checker sees no pointers there. */
+/* Pieces of so many bytes are mapped: what one step of a compilation gives back is then the system's, and does not wait
+ * between pieces that stay. Not with AddressSanitizer, whose leak checker sees no pointers there. */
 #ifdef HAVE_ASAN
 #define MIN_MAPPED SIZE_MAX
 #else
-#define MIN_MAPPED CTX_HUGE_PAGE
+#define MIN_MAPPED ((size_t)1 << 20)
 #endif
 
 /* The parts whose making may unwind. */
@@ -89,6 +90,7 @@ void ctx_free(ctx *c) {
     next = arena_links(a)[0];
     arena_destroy(a);
   }
+  arena_free_spare(c);
   free_slots(c, c->slots);
   free_slots(c, c->spare);
   if (c->c_locale != (locale_t)0) freelocale(c->c_locale);
@@ -98,10 +100,15 @@ void ctx_free(ctx *c) {
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
-/* Zeroed pages that begin at a multiple of a huge page, so that whole ones become huge: for a compilation of 150 MB the
- * system clears 40,000 pages of 4 KiB one by one else, which takes a tenth of its time. NULL: there is no memory. */
+/* Zeroed pages. Those of a huge page or more begin at a multiple of one, so that whole ones become huge: for a
+ * compilation of 150 MB the system clears 40,000 pages of 4 KiB one by one else, which takes a tenth of its time.
+ * NULL: there is no memory. */
 static void *take_pages(size_t n) {
   if (n > PTRDIFF_MAX - CTX_HUGE_PAGE) return NULL;
+  if (n < CTX_HUGE_PAGE) {
+    void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+  }
   const size_t room = n + CTX_HUGE_PAGE, page = (size_t)sysconf(_SC_PAGESIZE);
   uint8_t *all = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (all == MAP_FAILED) return NULL;

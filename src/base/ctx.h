@@ -46,6 +46,8 @@ struct ctx {
   slot *spare;                  /* free slots */
   slot own[OWN_SLOTS];          /* slots that need no allocation */
   arena *arenas;                /* doubly linked, all of them, the main one included */
+  struct block *spare_blocks;   /* blocks of arenas that ended, for the next ones (arena.c) */
+  uint32_t n_spare_blocks;      /* number of them; both are guarded by `lock` */
   arena *main;                  /* arena that lives as long as the context (ctx_arena) */
   arena *names;                 /* arena of the interned strings */
   map *interned;                /* the interned strings */
@@ -76,6 +78,7 @@ uint32_t cgroup_cores(const char *root);
 /* arena.c */
 arena *arena_make(ctx *c); /* not registered; NULL when out of memory */
 void arena_destroy(arena *a);
+void arena_free_spare(ctx *c); /* gives the spare blocks back, once all arenas are destroyed */
 arena **arena_links(arena *a); /* [0] next, [1] previous of the context's list */
 _Noreturn void ctx_out_of_memory(ctx *c, size_t wanted);
 #endif

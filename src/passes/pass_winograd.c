@@ -699,21 +699,29 @@ static ex read_nested(void *env, int64_t j) { /* inner sums of the first axis, t
   r->nth = nth;
   return e;
 }
-/* a placement's update by piece ns, whose digits are v's; idx over v's variables */
-static update piece_update(pw *p, uint32_t ns, const variables *v, const sz *idx, uint32_t n) {
+typedef VEC(update) updates;
+/* A variable of an update, for digit k: that of an earlier update of the placement, where it has as many values. */
+static sz update_variable(pw *p, const updates *before, const digit *d, uint32_t k) {
+  for (uint32_t i = before->n; i-- > 0;)
+    if (k < before->v[i].nvars && before->v[i].vars[k] &&
+        sym_eq(p->c, sym_extent(p->c, before->v[i].vars[k]), d->extent))
+      return sym_of_atom(p->c, before->v[i].vars[k]);
+  return sym_var(p->c, sym_name(p->c, d->var), d->extent);
+}
+/* Adds a placement's update by piece ns, whose digits are v's; idx over v's variables. */
+static void piece_update(pw *p, updates *to, uint32_t ns, const variables *v, const sz *idx, uint32_t n) {
   emodule *m = p->m;
   update u = {.nvars = v->d.n, .nidx = n, .vars = NEWN(m->a, atom, v->d.n + 1), .idx = NEWN(m->a, sz, n + 1)};
   sz *at = NEWN(p->a, sz, v->d.n + 1);
   for (uint32_t i = 0; i < n; i++) u.idx[i] = idx[i];
   for (uint32_t k = 0; k < v->d.n; k++) {
-    at[k] = sym_var(p->c, sym_name(p->c, v->d.v[k].var), v->d.v[k].extent);
+    at[k] = update_variable(p, to, &v->d.v[k], k);
     sym_is_atom(p->c, at[k], &u.vars[k]);
     for (uint32_t i = 0; i < n; i++) u.idx[i] = sym_replace(p->c, u.idx[i], v->d.v[k].var, at[k]);
   }
   u.value = expr_load(m, xs(m, ns)->tensor, at, v->d.n, 0);
-  return u;
+  vec_push(m->a, *to, u);
 }
-typedef VEC(update) updates;
 static void put_updates(pw *p, uint32_t s, const updates *u) {
   stage *y = xs(p->m, s);
   y->value = 0, y->tiled = true;
@@ -755,8 +763,7 @@ static tid make_phases(pw *p, sliding *q) {
       for (uint32_t k = 0; k < v.from.n; k++) at[a] = sym_replace(c, at[a], v.from.v[k], v.to.v[k]);
     ex value = expr_load(m, l.tensor, at, l.nargs, l.otherwise ? l.otherwise : expr_f(m, (etype)l.type, 0));
     uint32_t n = index_of(p, q, &v, NULL, 0, place, &q->reduce, idx);
-    update up = piece_update(p, stage_over(p, q, &v, simplify(p, value), "phase"), &v, idx, n);
-    vec_push(m->a, u, up);
+    piece_update(p, &u, stage_over(p, q, &v, simplify(p, value), "phase"), &v, idx, n);
     for (i = 0; i < q->nw && ++phase[i] == q->win[i].phases; i++) phase[i] = 0;
   }
   fresh_index(p, q, &whole, NULL, 0, place, ext, &q->reduce);
@@ -867,8 +874,7 @@ static tid spread(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t) {
     const uint32_t first = r.order[from];
     if (r.pair) a[first] = sym_addi(c, sym_muli(c, r.pair, r.pairs.step), r.piece[first]);
     uint32_t n = index_of(p, q, &v, a, to, place, &q->reduce, idx);
-    update up = piece_update(p, ns, &v, idx, n);
-    vec_push(p->m->a, u, up);
+    piece_update(p, &u, ns, &v, idx, n);
   } while (next_piece(&r));
   variables v = {0};
   sz a[MAX_AXES], place[MAX_AXES];
@@ -992,8 +998,7 @@ static tid gather(pw *p, const sliding *q, const sliding *last_form, uint32_t fr
           idx[x] = sym_add(c, sym_mul(c, idx[x], d[i].extent), w < q->nw ? at[w] : v.to.v[i]);
         }
       }
-    update up = piece_update(p, ns, &v, idx, n);
-    vec_push(m->a, u, up);
+    piece_update(p, &u, ns, &v, idx, n);
   } while (next_piece(&r));
   uint32_t s = q->s;
   if (from) {

@@ -86,10 +86,10 @@ static void bugs(void **state) {
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
-/* Pieces of huge pages, and arenas whose blocks are: zeroed when new and when taken again, given back whole. */
+/* Pieces that are mapped, and arenas whose blocks are: zeroed when new and when taken again, given back whole. */
 static void large_pieces(void **state) {
   ctx *c = *state;
-  const size_t before = ctx_used(c), sizes[] = {CTX_HUGE_PAGE - 1, CTX_HUGE_PAGE, CTX_HUGE_PAGE + 1, 7654321};
+  const size_t before = ctx_used(c), sizes[] = {1 << 20, CTX_HUGE_PAGE - 1, CTX_HUGE_PAGE, CTX_HUGE_PAGE + 1, 7654321};
   for (int again = 0; again < 2; again++) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
       uint8_t *p = ctx_take(c, sizes[i]);
