@@ -259,9 +259,8 @@ static double choose_shape(const shapes *k, span rows, span vecs, choice *ch) {
   return lowest;
 }
 
-enum { HALVED = 512 };
 bool tile_halves(const target *t, uint32_t lanes) {
-  return t->vector_bits == HALVED && t->fma_per_cycle <= 1 && lanes * 32 == HALVED;
+  return t->fma_bits && t->fma_bits * 2 == t->vector_bits && lanes == target_lanes(t, ET_F32);
 }
 /* Where the multipliers take a wide register in two halves, registers of half the width do as much, and fewer lanes
  * are idle where a row is not a multiple of them: 24 floats are one and a half vectors of 16. */

@@ -74,6 +74,7 @@ static bool fits_better(const target *a, const target *b) {
   return a->vector_bits > b->vector_bits;
 }
 static bool host(ctx *c, target *t) {
+  enum { LEAST_PART = 256 }; /* bits: whether tiles of narrower vectors are faster (Zen 1) was not measured */
   *t = (target){0};
   for (int i = 0; i < BUILTINS; i++) {
     target q;
@@ -95,7 +96,10 @@ static bool host(ctx *c, target *t) {
   t->bf16dot = meets("avx512bf16");
   t->required = cpu_flags(ctx_arena(c));
   uint32_t bits = cpu_datapath();
-  if (bits && bits < t->vector_bits && t->fma_per_cycle > 1) t->fma_per_cycle /= 2;
+  if (bits && bits < t->vector_bits) {
+    if (t->fma_bits != bits && t->fma_per_cycle > 1) t->fma_per_cycle /= 2;
+    if (bits >= LEAST_PART) t->fma_bits = bits;
+  }
   caches(t);
   return true;
 }

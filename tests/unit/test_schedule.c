@@ -1255,7 +1255,7 @@ static const target *machine(ctx *c, const char *name) {
   if (strcmp(name, "small")) return target_get(c, name);
   target *t = NEW(ctx_arena(c), target);
   *t = *target_get(c, "host");
-  t->l1 = 1 << 10, t->l2 = 4 << 10, t->l3 = 16 << 10, t->fma_per_cycle = 1;
+  t->l1 = 1 << 10, t->l2 = 4 << 10, t->l3 = 16 << 10, t->fma_per_cycle = 1, t->fma_bits = t->vector_bits / 2;
   return t;
 }
 /* Packs that are made of more than their constant. */
