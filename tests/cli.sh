@@ -505,6 +505,11 @@ e 2 'no input has frames' "run $tied --frames"
 e 0 'state  s2=s' "info $tied"; has out 'output y: f32'
 e 0 'output s2 state s' "show $tied"
 e 0 'state "s" = "s2" exchanged' "show $tied --stage program"
+sed 's/output s2$/output s2 state s/' "$work/acc.graph" >"$work/tied.graph"
+e 0 'y f32\[5, 4\].* ok$' "run $work/tied.graph --frames --inputs $work/frames.npz --expect $work/acc.npz"
+e 0 '^input  x: f32' "info $work/tied.graph"
+if grep -q ' s: ' "$work/out"; then bad=$((bad + 1)); echo "info tells of an input that is a state"; fi
+e 2 'tied to an output already' "check $work/tied.graph --state y=s"
 e 2 'OUTPUT=INPUT is expected' "check $work/acc.graph --state s2"
 e 2 'no output of the name s3' "check $work/acc.graph --state s3=s"
 e 0 '' "compile $tied -o $work/acc.so -q"

@@ -362,8 +362,10 @@ bool model_lowered(ek_model *m, ek_code *code) {
   *code = m->lower_code;
   return m->lower_code == EK_OK;
 }
-int32_t ek_model_inputs(const ek_model *m) { return !m ? 0 : (int32_t)m->p->g->inputs.n; }
-int32_t ek_model_outputs(const ek_model *m) { return !m ? 0 : (int32_t)m->p->g->outputs.n; }
+/* Inputs and outputs of states that the file itself ties are none of the model's. */
+static uint32_t without_states(const ek_model *m, uint32_t n) { return n - m->p->g->states.n; }
+int32_t ek_model_inputs(const ek_model *m) { return !m ? 0 : (int32_t)without_states(m, m->p->g->inputs.n); }
+int32_t ek_model_outputs(const ek_model *m) { return !m ? 0 : (int32_t)without_states(m, m->p->g->outputs.n); }
 ek_code ek_model_input(ek_model *m, int32_t i, ek_tensor_info *out) {
   if (!m || !out) return session_null(m ? m->s : NULL);
   if (i < 0 || i >= ek_model_inputs(m))

@@ -120,6 +120,7 @@ void graph_settle(graph *g, value *v, int64_t n);
  * input, and its contents the state's first value. Both move to the end of their lists. Unwinds (E_USAGE, E_SHAPE)
  * where there is no such output or input, where one is tied already, or where types or sizes differ. */
 void graph_tie(graph *g, const char *output, const char *input);
+void graph_states_last(graph *g); /* the states' inputs and outputs move to the end of their lists, in one order */
 /* Can `in` hold what `out` is, as far as types and sizes are known? If not, the reason, which names both. */
 const char *graph_untied(const graph *g, const value *in, const value *out);
 

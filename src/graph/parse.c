@@ -359,6 +359,7 @@ static graph *parse(ctx *c, const char *text, const char *file) {
   skip(&r);
   if (*r.p) bad(&r, "the end");
   g->file = file;
+  graph_states_last(g);
   return g;
 }
 static void guarded(ctx *c, const char *text, const char *file, graph **out) {

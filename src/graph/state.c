@@ -41,6 +41,7 @@ static bool tied(const graph *g, const value *v) {
 static void move_last(value **list, uint32_t n, const value *v) {
   uint32_t at = 0;
   while (at < n && list[at] != v) at++;
+  if (at == n) return; /* the verifier will tell */
   value *last = list[at];
   for (; at + 1 < n; at++) list[at] = list[at + 1];
   list[n - 1] = last;
@@ -72,6 +73,12 @@ static value *input_of(graph *g, const char *name, const ndarray **first) {
   ctx_fail(g->c, E_USAGE, "state: the model has no input of the name %s%s", name,
            did_you_mean(ctx_arena(g->c), name, known.v, known.n));
 }
+void graph_states_last(graph *g) {
+  for (uint32_t i = 0; i < g->states.n; i++) {
+    move_last(g->inputs.v, g->inputs.n, g->states.v[i].in);
+    move_last(g->outputs.v, g->outputs.n, g->states.v[i].out);
+  }
+}
 void graph_tie(graph *g, const char *output, const char *input) {
   graph_state s = {.out = output_of(g, output)};
   s.in = input_of(g, input, &s.first);
@@ -79,7 +86,6 @@ void graph_tie(graph *g, const char *output, const char *input) {
   if (tied(g, s.in)) ctx_fail(g->c, E_USAGE, "state '%s': the input is tied to an output already", input);
   if (tied(g, s.out)) ctx_fail(g->c, E_USAGE, "state '%s': the output '%s' is tied to an input already", input, output);
   if (why) ctx_fail(g->c, E_SHAPE, "%s", why);
-  move_last(g->inputs.v, g->inputs.n, s.in);
-  move_last(g->outputs.v, g->outputs.n, s.out);
   vec_push(ctx_arena(g->c), g->states, s);
+  graph_states_last(g);
 }

@@ -25,8 +25,8 @@
  *   also lives before or after it is live all through the loop.
  * STATES. The last inputs and outputs are those of the states (pstate). Their memory is the caller's, as that of all
  *   inputs and outputs, and belongs to a run object; no sizes are handed over for them. A state `in place` has one
- *   piece, which is both: no step reads the old value after one wrote to the new one. One that is `exchanged` has
- *   two, which change parts from run to run.
+ *   piece, which is both: no step reads the old value after one wrote to the new one, and a launch that does both
+ *   reads each place where it writes it. One that is `exchanged` has two, which change parts from run to run.
  *
  * The object stands on its own: it refers to the loop module with its kernels, but not to the levels above. So
  * its text (print.c) reads back (parse.c) as an equal object, of which program_functions makes the same

@@ -173,8 +173,47 @@ static void argument(vf *k, const step *s, uint32_t i, const lparam *q) {
     settle(k, le(k, sym_int(k->c, a->moved), program_bounded(k->p, k->p->buffers.v[a->buffer].elems)),
            arena_fmt(k->a, "%s is moved by %lld elements", who, (long long)a->moved));
 }
+/* ---- a launch that reads the old value of a state and writes the new one ---------------------- */
+static bool same_lanes(const linst *x, const linst *y) {
+  return x->b == y->b && x->mask == y->mask && x->count == y->count && x->stride == y->stride &&
+         x->type.lanes == y->type.lanes;
+}
+/* Does the kernel read parameter `old` only where, with the same index, it writes to `new` afterwards? */
+static bool reads_where_it_writes(const lfunc *f, lv old, lv new) {
+  for (uint32_t v = 1; v < f->insts.n; v++) {
+    const linst *x = &f->insts.v[v];
+    bool written = x->kind != L_LOAD;
+    if (x->kind == L_PREFETCH || (x->a != old && x->b != old && x->c != old)) continue;
+    for (uint32_t w = v + 1; w < f->insts.n && !written; w++) {
+      const linst *y = &f->insts.v[w];
+      written = y->kind == L_STORE && y->a == new && same_lanes(x, y);
+    }
+    if (!written || x->kind != L_LOAD || x->a != old) return false;
+  }
+  return true;
+}
+/* The states' old values that such a launch reads are not read after it has written. */
+static void own_places(vf *k, const step *s, const uint32_t *read_before) {
+  const program *p = k->p;
+  for (uint32_t i = 0; i < p->states.n; i++) {
+    uint32_t old = UINT32_MAX, new = UINT32_MAX;
+    for (uint32_t a = 0; a < s->nargs && a < s->func->params.n; a++) {
+      const kargs *q = &s->args[a];
+      if (!q->is_buffer || !q->buffer || q->buffer >= p->buffers.n || q->moved) continue;
+      const pbuffer *b = &p->buffers.v[q->buffer];
+      if (b->kind == BUF_INPUT && b->number == p->inputs.n - p->states.n + i) old = a;
+      if (b->kind == BUF_OUTPUT && b->number == p->outputs.n - p->states.n + i) new = a;
+    }
+    if (old == UINT32_MAX || new == UINT32_MAX) continue;
+    const lparam *x = &s->func->params.v[old], *y = &s->func->params.v[new];
+    const uint32_t buffer = s->args[old].buffer;
+    if (reads_where_it_writes(s->func, x->value, y->value)) k->last_read[buffer] = read_before[buffer];
+  }
+}
 static void launch_step(vf *k, const step *s) {
   const lfunc *f = NULL;
+  const bool states = k->p->states.n > 0;
+  const uint32_t *read_before = states ? arena_dup(k->a, k->last_read, k->p->buffers.n * sizeof *k->last_read) : NULL;
   k->pos++;
   for (uint32_t i = 0; i < k->p->l->funcs.n && !f; i++)
     if (k->p->l->funcs.v[i] == s->func) f = s->func;
@@ -193,6 +232,7 @@ static void launch_step(vf *k, const step *s) {
     if (s->args[i].is_buffer && s->args[i].write && s->args[i].buffer < k->p->buffers.n)
       k->written[s->args[i].buffer] = true;
   }
+  if (states) own_places(k, s, read_before);
   known(k, s->chunks, arena_fmt(k->a, "the number of chunks of %s", s->kernel));
   if (sym_int_or(k->c, s->chunks, 0) < 0) err(k, "%s has %s chunks", s->kernel, str(k, s->chunks));
   if (s->where) known(k, s->where, arena_fmt(k->a, "where %s is for several threads", s->kernel));

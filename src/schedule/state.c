@@ -2,9 +2,11 @@
  *
  * A state's old value is an input, its new one an output. They may be one memory if nothing reads the old value any
  * more once the first element of the new one is written: every kernel that reads the old one comes before the item of
- * the root block that writes the new one. An update of a few places (a row of a cache) begins as a copy of the old
- * value. In place that copy is not made, and does not count as a reader: so a run touches those places only. Where this
- * is not so, the state has two buffers, and who runs the program exchanges them: nothing is copied either way.
+ * the root block that writes the new one. The stage that writes may read the old value itself, where it computes each
+ * element from the one in its own place (a decaying sum), since a kernel of such stages computes each point once. An
+ * update of a few places (a row of a cache) begins as a copy of the old value. In place that copy is not made, and does
+ * not count as a reader: so a run touches those places only. Where this is not so, the state has two buffers, and who
+ * runs the program exchanges them: nothing is copied either way.
  *
  * A run that finds it needs more memory begins again (program.h), which it can do only if the old values are still
  * there: so where sizes without a bound are found in a run, no state is changed in place.
@@ -93,6 +95,23 @@ static bool begins_as(const order *k, uint32_t s, tid t) {
   }
   return true;
 }
+/* Does stage s read t at the place that it computes, and nowhere else? */
+static bool reads_own_places(const order *k, uint32_t s, tid t) {
+  emodule *m = k->m;
+  const stage *x = xs(m, s);
+  u32vec loads = {0};
+  if (x->updates.n || x->recurrence || !x->value || exn(m, x->value)->kind == EX_REDUCE) return false;
+  if (x->kernel && m->kernels.v[x->kernel - 1].cls != KC_ELEMENTWISE) return false;
+  expr_stage_loads(m, s, k->a, &loads);
+  for (uint32_t i = 0; i < loads.n; i++) {
+    const ex_node *n = exn(m, loads.v[i]);
+    if (n->tensor != t) continue;
+    if (n->otherwise || n->nargs != x->naxes) return false;
+    for (uint32_t d = 0; d < x->naxes; d++)
+      if (!sym_eq(m->c, n->args[d], expr_axis_index(m, &x->axes[d]))) return false;
+  }
+  return true;
+}
 static bool in_place(const order *k, tid old, tid new, bool *begins) {
   emodule *m = k->m;
   *begins = false;
@@ -108,6 +127,8 @@ static bool in_place(const order *k, tid old, tid new, bool *begins) {
     if (!any) continue;
     if (xs(m, s)->tensor == new && begins_as(k, s, old))
       *begins = true;
+    else if (xs(m, s)->tensor == new && reads_own_places(k, s, old))
+      continue;
     else if (runs_at(k, s) >= writes && !EK_PLANTED("schedule-state"))
       return false;
   }
