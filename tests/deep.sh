@@ -20,7 +20,7 @@ sanitized() { # a build of its own, then the quick tests
 tier asan sanitized
 tier asan-mem "$build-asan/out_of_memory" "$here/models/lstm_forward.onnx"
 tier docs "$here/docs.sh" -a -b "$build" "$(dirname "$here")/docs/adding-a-pass.md"
-cmake --build "$build" -j "$jobs" --target out_of_memory random_ops random_models models accuracy \
+cmake --build "$build" -j "$jobs" --target out_of_memory random_ops random_models random_schedules models accuracy \
   >"$build/tools.log" 2>&1 ||
   { tail -20 "$build/tools.log"; echo "FAIL the tests' tools do not build"; failed=$((failed + 1)); }
 tier package "$here/package.sh" -w -b "$build"
@@ -33,6 +33,7 @@ tier tsan "$here/tsan.sh" -b "$build" $minute
 tier memory "$build/out_of_memory" "$here"/models/{mlp_opset12,if_nested,lstm_forward}.onnx
 tier weights "$here/weights.sh" -l -b "$build"
 tier random "$build/random_ops" -n "$instances" -j "$jobs" -t 300
+[ "$fuzz" = -f ] || tier schedules "$build/random_schedules" -n 120 -j "$jobs" "$here"/models/*.onnx
 [ "$fuzz" = -f ] || tier graphs "$build/random_models" -n 20000 -s 1000 -j "$jobs" -o "$build" -c
 [ "$fuzz" = -f ] || tier larger "$build/random_models" -n 500 -z 24 -j "$jobs" -o "$build"
 tier accuracy "$here/accuracy.sh" -b "$build"

@@ -79,11 +79,13 @@ static bool join_pair(kctx *k, const u32vec *group, u32vec *domain, uint32_t at,
     emit_unbind(&k->e, nb);
     return false;
   }
-  domain->v[at + 1] = wa;
-  if (sym_is_atom(k->c, u, &ua))
-    domain->v[at] = ua;
-  else
-    ua = 0, domain->v[at] = wa, domain->n--;
+  if (!sym_is_atom(k->c, u, &ua)) { /* all groups share one vector */
+    ua = 0;
+    for (uint32_t i = at; i + 1 < domain->n; i++) domain->v[i] = domain->v[i + 1];
+    domain->n--;
+  } else
+    domain->v[at++] = ua;
+  domain->v[at] = wa;
   kernel_name_split(k, (const atom[]){outer, inner}, n, ua, wa);
   return true;
 }

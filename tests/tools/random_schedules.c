@@ -1,20 +1,20 @@
 /* random_schedules: random schedules of the kernels of models. What is legal must give the same values as the default
  * schedule and as the reference; what is refused must say why, at the line that asked for it.
  *
- *   random_schedules [-n TRIALS] [-s SEED] [-p PRIMITIVE] [-t TARGET] [-v] MODEL.onnx...
+ *   random_schedules [-j JOBS] [-n TRIALS] [-s SEED] [-p PRIMITIVE] [-t TARGET] [-v] MODEL.onnx...
  *
  * TRIALS a model: each takes the recorded schedule of one kernel, changes one primitive at random (or only PRIMITIVE),
  * leaves out what hangs on it, compiles the model with that, and runs it with 1 and 2 threads on the inputs of
  * NAME.npz, beside NAME.onnx. A trial is a process of its own, so that a crash is one failure. -v: what each trial is.
  * At the end a table: trials of each primitive, how many were legal, and the reasons of refusals by how often they were
- * given; then `N passed, N failed, N skipped`, counted by trial (a model without NAME.npz is skipped).
+ * given; then `N passed, N failed, N skipped`, counted by trial (those of a model without NAME.npz are skipped).
  */
 #include "check.h"
 #include "schedule/record.h"
 #include <signal.h>
 #include <sys/wait.h>
 
-enum { MAX_REASONS = 256, SECONDS = 60 };
+enum { MAX_REASONS = 256, MAX_JOBS = 64, SECONDS = 60 };
 static uint64_t state;
 static int only = -1;
 static const char *target;
@@ -58,6 +58,18 @@ static const char *some_variable(change *c, bool sums) {
   const uint32_t i = draw(all);
   return !all ? NULL : i < loops ? order->words.v[i] : reduce->words.v[i - loops];
 }
+static bool is_word(const directive *d, uint32_t i, const char *text) {
+  return d && i < d->words.n && !strcmp(d->words.v[i], text);
+}
+static bool has_rows(change *c) { return find(c, P_ROWS) && !is_word(find(c, P_ROWS), 0, "none"); }
+static bool has_lanes(change *c) { return find(c, P_LANES) && !is_word(find(c, P_LANES), 0, "none"); }
+/* Do the lanes count results, and not terms of a sum? */
+static bool lanes_of_results(change *c) {
+  const directive *order = find(c, P_ORDER), *lanes = find(c, P_LANES);
+  bool found = false;
+  for (uint32_t i = 0; order && lanes && i < order->words.n; i++) found |= is_word(lanes, 0, order->words.v[i]);
+  return found;
+}
 static void drop_all(change *c, const primitive *these) {
   for (; *these != P_COUNT; these++) drop(c, *these);
 }
@@ -66,7 +78,7 @@ static bool change_order(change *c) {
   if (!d || d->words.n < 2) return false;
   const uint32_t i = draw(d->words.n - 1);
   const char *first = d->words.v[i];
-  if (draw(3) == 0 && !strpbrk(first, "(/%") && !strpbrk(d->words.v[i + 1], "(/%")) {
+  if (draw(8) == 0 && c->k->nests.n == 1 && !strpbrk(first, "(/%") && !strpbrk(d->words.v[i + 1], "(/%")) {
     d->words.v[i] = arena_fmt(c->a, "(%s %s)", first, d->words.v[i + 1]);
     memmove(d->words.v + i + 1, d->words.v + i + 2, (d->words.n - i - 2) * sizeof *d->words.v);
     d->words.n--;
@@ -97,11 +109,10 @@ static bool change_rows(change *c) {
   return true;
 }
 static bool change_tile(change *c) {
-  const directive *rows = find(c, P_ROWS);
-  const bool none = !rows || !strcmp(rows->words.v[0], "none");
+  const bool none = !has_rows(c), vectors = has_lanes(c);
   drop_all(c, (primitive[]){P_STRIP, P_BLOCK, P_CHUNKS, P_PACK, P_COUNT});
   directive *d = anew(c, P_TILE);
-  number(c, d, none && draw(8) ? 1 : 1 + draw(12)), number(c, d, 1 + draw(4));
+  number(c, d, none && draw(8) ? 1 : 1 + draw(12)), number(c, d, vectors || !draw(8) ? 1 + draw(4) : 1);
   return true;
 }
 static bool change_panels(change *c) {
@@ -114,8 +125,8 @@ static bool change_panels(change *c) {
 }
 static bool change_strip(change *c) {
   const directive *panels = find(c, P_PANELS), *tile = find(c, P_TILE);
-  if (!panels) return false;
-  if (!strcmp(panels->words.v[0], "outside")) change_panels(c);
+  if (!panels || c->k->nests.n > 1 || !find(c, P_REDUCE)) return false;
+  if (is_word(panels, 0, "outside")) change_panels(c);
   number(c, anew(c, P_STRIP), max64(1, number_at(tile, 0)) * (1 + draw(6)));
   return true;
 }
@@ -132,6 +143,7 @@ static bool change_unroll(change *c) {
   const directive *d = find(c, P_UNROLL), *reduce = find(c, P_REDUCE);
   if (!d || !reduce || !reduce->words.n) return false;
   const bool none = !strcmp(d->words.v[0], "none");
+  if (none && draw(8) && (!has_rows(c) || !lanes_of_results(c))) return false;
   drop_all(c, (primitive[]){P_PACK, P_COUNT});
   word(c, anew(c, P_UNROLL), none ? reduce->words.v[reduce->words.n - 1] : "none");
   return true;
@@ -153,7 +165,8 @@ static bool change_buffer(change *c) {
 }
 static bool change_block(change *c) {
   const directive *d = find(c, P_BLOCK), *reduce = find(c, P_REDUCE), *tile = find(c, P_TILE);
-  if (!d || !reduce || !reduce->words.n || c->k->nests.n > 1) return false;
+  if (!d || !reduce || !reduce->words.n || c->k->nests.n > 1 || !is_word(find(c, P_PANELS), 0, "outside")) return false;
+  if (draw(8) && (find(c, P_ORDER)->words.n != 2 || is_word(find(c, P_PACK), 0, "none"))) return false;
   const bool none = !strcmp(d->words.v[0], "none");
   drop_all(c, (primitive[]){P_CHUNKS, P_PACK, P_COUNT});
   d = anew(c, P_BLOCK);
@@ -182,15 +195,19 @@ static bool change_chunks(change *c) {
   c->n = c->k->nests.n ? &c->k->nests.v[0] : NULL;
   if (!c->n) return false;
   const directive *order = find(c, P_ORDER), *tile = find(c, P_TILE), *lanes = find(c, P_LANES);
+  const uint32_t what = draw(4);
+  if (what == 1 && (!order || !order->words.n)) return false;
+  if (draw(8) && ((what == 2 && !has_rows(c)) || (what == 3 && !lanes_of_results(c)))) return false;
+  if (draw(8) && what == 1 && (is_word(lanes, 0, order->words.v[0]) || is_word(find(c, P_ROWS), 0, order->words.v[0])))
+    return false;
   directive *d = anew(c, P_CHUNKS);
-  switch (draw(4)) {
+  switch (what) {
   case 0:
     word(c, d, "whole");
     break;
   case 1:
-    if (!order || !order->words.n) return false;
     word(c, d, "points"), word(c, d, order->words.v[0]);
-    if (draw(2)) break;
+    if (!has_rows(c) || draw(2)) break;
     /* fallthrough */
   case 2:
     word(c, d, "rows"), number(c, d, max64(1, number_at(tile, 0)) * (1 + draw(5)));
@@ -209,6 +226,12 @@ static bool change_split(change *c) {
     if (draw(4) == 0) word(c, anew(c, P_SPLIT), "none");
   } else {
     const char *v = c->k->nests.n ? (c->n = &c->k->nests.v[0], some_variable(c, false)) : NULL;
+    for (uint32_t i = 1; v && i < c->k->nests.n; i++) { /* all nests have it */
+      const directive *order = record_find(c->k, &c->k->nests.v[i], P_ORDER);
+      bool has = false;
+      for (uint32_t w = 0; order && w < order->words.n; w++) has |= is_word(order, w, v);
+      if (!has && draw(16)) v = NULL;
+    }
     if (!v) return false;
     directive *to = anew(c, P_SPLIT);
     word(c, to, v), number(c, to, 1 + draw(40));
@@ -342,7 +365,7 @@ static void judge(const trial *t, verdict *v) {
     change how;
     sbuf changed;
     npz z;
-    state = t->seed * 2654435761u + 12345;
+    state = hash_bytes(&t->seed, sizeof t->seed, hash_bytes(t->path, strlen(t->path), 0));
     draw(2);
     schedules *all = schedules_parse(c, "recorded", (bytes){(const uint8_t *)text, strlen(text)});
     const char *base = arena_fmt(ctx_arena(c), "%.*s.npz", (int)(strlen(t->path) - 5), t->path);
@@ -380,7 +403,7 @@ static void judge(const trial *t, verdict *v) {
 
 /* ---- all trials -------------------------------------------------------------------------------- */
 static struct {
-  uint32_t trials, legal, wrong;
+  uint32_t trials, legal;
 } counts[P_COUNT];
 static struct {
   char text[200];
@@ -404,33 +427,51 @@ static void note_reason(const char *why) {
     return;
   }
 }
-static verdict in_child(const trial *t) {
-  verdict v = {.is = -1, .code = 2};
+typedef struct running {
+  trial t;
+  pid_t child; /* 0: none */
+  int from;    /* the child's verdict comes from here */
+} running;
+static bool begin(running *r, trial t) {
   int ends[2];
-  if (pipe(ends)) return v;
+  if (pipe(ends)) return false;
   fflush(stdout);
-  const pid_t child = fork();
-  if (!child) {
+  *r = (running){.t = t, .child = fork(), .from = ends[0]};
+  if (!r->child) {
+    verdict v = {.is = -1, .code = 2};
     alarm(SECONDS);
-    judge(t, &v);
-    if (write(ends[1], &v, sizeof v) != (ssize_t)sizeof v) _exit(1);
-    _exit(0);
+    judge(&t, &v);
+    _exit(write(ends[1], &v, sizeof v) != (ssize_t)sizeof v);
   }
   close(ends[1]);
-  const ssize_t got = read(ends[0], &v, sizeof v);
-  close(ends[0]);
+  return r->child > 0;
+}
+static verdict end(running *r) {
+  verdict v;
   int status = 0;
-  waitpid(child, &status, 0);
-  if (got != (ssize_t)sizeof v) {
-    v = (verdict){.is = -1, .code = 2};
-    snprintf(v.why, sizeof v.why, "ended by signal %d", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
-  }
+  const ssize_t got = read(r->from, &v, sizeof v);
+  close(r->from);
+  waitpid(r->child, &status, 0);
+  r->child = 0;
+  if (got == (ssize_t)sizeof v) return v;
+  v = (verdict){.is = -1, .code = 2};
+  snprintf(v.why, sizeof v.why, "ended by signal %d", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
   return v;
 }
+static uint32_t passed, failed, skipped;
+static void note(const trial *t, const verdict *v) {
+  const char *what = v->is < 0 ? "" : primitive_forms[v->is].name;
+  if (v->code == 2) printf("FAIL %s -s %llu -n 1: %s: %s\n", t->path, (unsigned long long)t->seed, what, v->why);
+  *(v->code == 2 ? &failed : v->code == 3 ? &skipped : &passed) += 1;
+  if (v->is < 0) return;
+  counts[v->is].trials++, counts[v->is].legal += v->code == 0;
+  if (v->code == 1) note_reason(v->why);
+}
 int main(int argc, char **argv) {
-  uint32_t n = 20, passed = 0, failed = 0, skipped = 0;
+  uint32_t n = 20, jobs = 1;
   uint64_t seed = 1;
-  for (int o; (o = getopt(argc, argv, "n:s:p:t:v")) > 0;) {
+  for (int o; (o = getopt(argc, argv, "j:n:s:p:t:v")) > 0;) {
+    if (o == 'j') jobs = (uint32_t)min64(MAX_JOBS, max64(1, strtol(optarg, NULL, 10)));
     if (o == 'n') n = (uint32_t)strtoul(optarg, NULL, 10);
     if (o == 's') seed = strtoull(optarg, NULL, 10);
     if (o == 't') target = optarg;
@@ -439,24 +480,16 @@ int main(int argc, char **argv) {
       if (!strcmp(optarg, primitive_forms[i].name)) only = i;
     if (o == '?') return 2;
   }
-  for (int i = optind; i < argc; i++)
-    for (uint32_t k = 0; k < n; k++) {
-      const trial t = {argv[i], seed + k};
-      const verdict v = in_child(&t);
-      if (v.code == 3) { /* no inputs are known, or the model is none for this target */
-        skipped++;
-        break;
-      }
-      if (v.code == 2) {
-        printf("FAIL %s -s %llu -n 1: %s: %s\n", argv[i], (unsigned long long)t.seed,
-               v.is < 0 ? "" : primitive_forms[v.is].name, v.why);
-        failed++;
-      } else
-        passed++;
-      if (v.is < 0) continue;
-      counts[v.is].trials++, counts[v.is].legal += v.code == 0, counts[v.is].wrong += v.code == 2;
-      if (v.code == 1) note_reason(v.why);
+  running all[MAX_JOBS] = {0};
+  const uint64_t trials = (uint64_t)n * (uint64_t)(argc - optind);
+  for (uint64_t i = 0; i < trials + jobs; i++) { /* in turns, so that the order of what is told is the same */
+    running *r = &all[i % jobs];
+    if (r->child) {
+      const verdict v = end(r);
+      note(&r->t, &v);
     }
+    if (i < trials && !begin(r, (trial){argv[optind + (int)(i / n)], seed + i % n})) return 1;
+  }
   for (int i = 0; i < P_COUNT; i++)
     if (counts[i].trials)
       printf("%-9s %6u trials, %3.0f %% legal\n", primitive_forms[i].name, counts[i].trials,
