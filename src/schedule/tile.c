@@ -521,265 +521,388 @@ static bool collapsible(ectx *e, const accesses *acc, const u32vec *domain, cons
   }
   return false;
 }
-/* May a variable of the sum run along the lanes of a tile with rows? Not if other lanes or no rows are decided. */
-static bool may_be_horizontal(const tile_given *given, const u32vec *red) {
-  return (!given->lane_given || vec_has(red, given->lane)) && (!given->row_given || given->row);
-}
-choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red,
-                   const tile_given *given) {
-  ctx *c = e->c;
-  const target *t = e->p->t;
-  const uint32_t L = nest_lanes(e, stages);
-  choice ch = {.mr = 1, .nv = 1, .lanes = L};
-  const ex_node *root = exn(e->m, xs(e->m, stages->v[0])->value);
-  bool reduces = root->kind == EX_REDUCE, arg = reduces && schedule_is_arg((rop)root->op);
-  if ((L <= 1 && !reduces) || (given->lane_given && !given->lane)) return ch;
-  double best = given->lane_given ? -HUGE_VAL : -1e-6; /* a lane that only gathers is worse than none */
-  /* two products in one tile share the output's lanes; they have no reduction variable in common */
-  uint32_t leaders = 0;
-  for (uint32_t i = 0; i < stages->n; i++) leaders += exn(e->m, xs(e->m, stages->v[i])->value)->kind == EX_REDUCE;
-  /* a contraction proper: each of two operands has an output variable of its own, so a register tile pays more than
-   * horizontal sums */
+/* What the tile of a group is chosen from. */
+typedef struct tiling {
+  ectx *e;                 /* the kernel */
+  const u32vec *stages;    /* the group */
+  const accesses *acc;     /* what it reads and writes */
+  const u32vec *domain;    /* variables of its index space */
+  const u32vec *red;       /* variables of the leader's reduction */
+  const tile_given *given; /* what is decided already */
+  const ex_node *root;     /* the leader's value */
+  uint32_t lanes;          /* lanes of a vector */
+  uint32_t registers;      /* vector registers */
+  uint32_t leaders;        /* reductions: two products in one tile have no variable of these in common */
+  bool reduces;            /* the leader is a reduction */
+  bool arg;                /* and asks for a place */
+  /* a contraction proper: each of two operands has an output variable of its own, so that a register tile pays more
+   * than horizontal sums */
+  bool contraction;
+  int64_t steps; /* terms of the sum, 4096 at most */
+} tiling;
+
+static bool reads_value(const access *a) { return a->leader && !a->store && !a->place; }
+static bool is_contraction(const tiling *w) {
+  ctx *c = w->e->c;
   bool rows = false, cols = false;
-  for (uint32_t i = 0; i < acc->n && reduces; i++)
-    for (uint32_t d = 0; d < domain->n && acc->v[i].leader && !acc->v[i].store && !acc->v[i].place; d++) {
-      int64_t ext = sym_int_or(c, sym_extent(c, domain->v[d]), 64);
-      if (ext < 2 || !address_uses(e, acc->v[i].address, domain->v[d])) continue;
-      for (uint32_t j = 0; j < acc->n; j++) /* few rows pay, too, where what runs along the lanes can be packed */
-        if (acc->v[j].leader && !acc->v[j].store && !acc->v[j].place &&
-            !address_uses(e, acc->v[j].address, domain->v[d]) &&
-            (ext >= 4 || (acc->v[j].known && !acc->v[i].constant))) {
-          if (i < j)
-            rows = true;
-          else
-            cols = true;
-        }
+  for (uint32_t i = 0; i < w->acc->n && w->reduces; i++)
+    for (uint32_t d = 0; d < w->domain->n && reads_value(&w->acc->v[i]); d++) {
+      const access *a = &w->acc->v[i];
+      const atom v = w->domain->v[d];
+      const int64_t ext = sym_int_or(c, sym_extent(c, v), 64);
+      if (ext < 2 || !address_uses(w->e, a->address, v)) continue;
+      for (uint32_t j = 0; j < w->acc->n; j++) { /* few rows pay, too, where what runs along the lanes can be packed */
+        const access *b = &w->acc->v[j];
+        if (reads_value(b) && !address_uses(w->e, b->address, v) && (ext >= 4 || (b->known && !a->constant)))
+          *(i < j ? &rows : &cols) = true;
+      }
     }
-  int64_t steps = 1;
-  for (uint32_t i = 0; i < red->n && steps < 4096; i++)
-    steps *= max64(0, min64(sym_int_or(c, sym_extent(c, red->v[i]), 64), 4096));
+  return rows && cols;
+}
+static tiling tiling_of(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red,
+                        const tile_given *given) {
+  const ex_node *root = exn(e->m, xs(e->m, stages->v[0])->value);
+  tiling w = {.e = e,
+              .stages = stages,
+              .acc = acc,
+              .domain = domain,
+              .red = red,
+              .given = given,
+              .root = root,
+              .lanes = nest_lanes(e, stages),
+              .registers = e->p->t->vector_registers ? e->p->t->vector_registers : 16,
+              .reduces = root->kind == EX_REDUCE,
+              .steps = 1};
+  w.arg = w.reduces && schedule_is_arg((rop)root->op);
+  for (uint32_t i = 0; i < stages->n; i++) w.leaders += exn(e->m, xs(e->m, stages->v[i])->value)->kind == EX_REDUCE;
+  w.contraction = is_contraction(&w);
+  for (uint32_t i = 0; i < red->n && w.steps < 4096; i++)
+    w.steps *= max64(0, min64(sym_int_or(e->c, sym_extent(e->c, red->v[i]), 64), 4096));
+  return w;
+}
+
+/* ---- lanes ------------------------------------------------------------------------------------- */
+/* A variable that may run along the lanes. */
+typedef struct lane_candidate {
+  atom var;     /* the variable */
+  bool reduced; /* it is a variable of the reduction */
+  int64_t ext;  /* number of its values; -1: not known */
+  bool batched; /* no two lanes share an element of any operand */
+} lane_candidate;
+
+/* How well an operand suits with another stride along the lanes: packed into scratch where some variable reuses it,
+ * else gathered. */
+static double strided_score(const tiling *w, const access *a, const lane_candidate *x, int64_t q) {
+  int64_t reuse = 0;
+  for (uint32_t d = 0; d < w->domain->n && !w->reduces; d++)
+    if (lies_strided(w->e, a, q, x->var, w->domain->v[d])) return -2;
+  for (uint32_t d = 0; d < w->domain->n && w->reduces && a->leader && !x->reduced && !a->store; d++)
+    if (w->domain->v[d] != x->var && !address_uses(w->e, a->address, w->domain->v[d]))
+      reuse = max64(reuse, sym_int_or(w->e->c, sym_extent(w->e->c, w->domain->v[d]), 64));
+  if (reuse >= 16) return 0.5;
+  if (reuse >= 8) return -1;
+  /* a result of few steps: less often written than they read */
+  return -2.5 / (a->store && !x->reduced && w->steps <= WINDOW_STEPS ? (double)max64(w->steps, 1) : 1);
+}
+/* How well does an access suit, whose address has coefficient q of the variable? */
+static double access_score(const tiling *w, const access *a, const lane_candidate *x, int64_t q) {
+  if (!a->leader && w->contraction && w->steps >= 64 && q != INT64_MIN)
+    /* read or stored once after many steps: how it is strided counts little */
+    return q == 1 || (q == 0 && a->load) ? 0.25 + w->e->p->t->strided_store_cost / (double)w->steps : 0;
+  if (q == 1) return a->store ? 2.5 : 2;
+  if (q == 0) return 1;
+  if (a->constant && w->reduces && a->leader && !x->reduced && (a->known || q == INT64_MIN))
+    return x->batched ? 0.5 : 2; /* a panel serves no row but one */
+  if (!a->store && lanes_strided(w->e, a->address, x->var, w->lanes)) return 0.5;
+  if (q == INT64_MIN && !a->store && w->reduces && a->leader && !sym_uses(w->e->c, a->address, x->var)) return -GATHER;
+  if (q == INT64_MIN) /* a result that comes after many steps counts little */
+    return -(w->contraction && !a->leader && w->steps > 16 ? 48.0 / (double)w->steps : 3);
+  return strided_score(w, a, x, q);
+}
+/* The part of the lanes that is used. */
+static double utilisation(const tiling *w, const lane_candidate *x) {
+  bool halves = w->contraction && w->leaders == 1 && !x->reduced && tile_halves(w->e->p->t, w->lanes); /* in_halves */
+  for (uint32_t i = 0; i < w->acc->n && halves; i++) {
+    const access *a = &w->acc->v[i];
+    halves = !a->leader || a->store || a->constant || address_coef(w->e, a->address, x->var) == 0;
+  }
+  const uint32_t least = halves ? w->lanes / 2 : w->lanes;
+  return x->ext < 0 ? 0.9 : (double)x->ext / (double)((x->ext + least - 1) / least * least);
+}
+/* *follows: some access depends on the variable. */
+static double lane_score(const tiling *w, lane_candidate *x, bool *follows) {
+  const double util = utilisation(w, x);
+  double score = 0;
+  x->batched = w->contraction, *follows = false;
+  for (uint32_t i = 0; i < w->acc->n; i++)
+    x->batched &= !reads_value(&w->acc->v[i]) || address_uses(w->e, w->acc->v[i].address, x->var);
+  for (uint32_t i = 0; i < w->acc->n; i++) {
+    const access *a = &w->acc->v[i];
+    if (x->reduced && !a->leader) continue;
+    const int64_t q = address_coef(w->e, a->address, x->var);
+    score += access_score(w, a, x, q);
+    *follows |= q != 0;
+  }
+  if (x->reduced) score -= 0.75; /* a reduction needs horizontal sums, and has no tile */
+  /* between equal scores: the one whose vectors lie packed, and aligned */
+  for (uint32_t i = 0; i < w->acc->n && w->contraction; i++)
+    if (w->acc->v[i].constant && w->acc->v[i].leader && address_uses(w->e, w->acc->v[i].address, x->var)) score += 0.5;
+  score = score > 0 ? score * util : score / (util > 0.05 ? util : 0.05);
+  return x->ext >= 0 && x->ext < 4 ? score - 4 : score;
+}
+static void choose_lane(const tiling *w, choice *ch) {
+  ctx *c = w->e->c;
+  const tile_given *given = w->given;
+  double best = given->lane_given ? -HUGE_VAL : -1e-6; /* a lane that only gathers is worse than none */
   /* a reduction's variable may run along the lanes */
-  bool horizontal = reduces && leaders == 1 && !(rows && cols) && (!arg || places_in_order(e, root));
-  for (uint32_t k = 0; k < domain->n + (horizontal ? red->n : 0); k++) {
-    bool isred = k >= domain->n;
-    atom v = isred ? red->v[k - domain->n] : domain->v[k];
-    if (given->lane_given && v != given->lane) continue;
-    int64_t ext = emit_extent(c, sym_extent(c, v), -1);
-    bool halves = rows && cols && leaders == 1 && !isred && tile_halves(t, L); /* see in_halves */
-    for (uint32_t i = 0; i < acc->n && halves; i++)
-      halves = !acc->v[i].leader || acc->v[i].store || acc->v[i].constant || address_coef(e, acc->v[i].address, v) == 0;
-    uint32_t least = halves ? L / 2 : L;
-    double score = 0, util = ext < 0 ? 0.9 : (double)ext / (double)((ext + least - 1) / least * least);
-    bool follows = false, batched = rows && cols; /* no two lanes share an element of any operand */
-    for (uint32_t i = 0; i < acc->n; i++) {
-      const access *a = &acc->v[i];
-      batched &= !a->leader || a->store || a->place || address_uses(e, a->address, v);
-    }
-    for (uint32_t i = 0; i < acc->n; i++) {
-      access *a = &acc->v[i];
-      if (isred && !a->leader) continue;
-      int64_t q = address_coef(e, a->address, v);
-      if (!a->leader && rows && cols && steps >= 64 && q != INT64_MIN)
-        /* read or stored once after many steps: how it is strided counts little */
-        score += q == 1 || (q == 0 && a->load) ? 0.25 + t->strided_store_cost / (double)steps : 0;
-      else if (q == 1)
-        score += a->store ? 2.5 : 2;
-      else if (q == 0)
-        score += 1;
-      else if (a->constant && reduces && a->leader && !isred && (a->known || q == INT64_MIN))
-        score += batched ? 0.5 : 2; /* a panel serves no row but one */
-      else if (!a->store && lanes_strided(e, a->address, v, L))
-        score += 0.5;
-      else if (q == INT64_MIN && !a->store && reduces && a->leader && !sym_uses(c, a->address, v))
-        score -= GATHER;
-      else if (q == INT64_MIN)
-        /* a result that comes after many steps counts little */
-        score -= rows && cols && !a->leader && steps > 16 ? 48.0 / (double)steps : 3;
-      else {
-        /* a run-time operand with another stride: packed into scratch when some domain variable reuses it, else
-         * gathered */
-        int64_t reuse = 0;
-        bool strided = false;
-        for (uint32_t d = 0; d < domain->n && !reduces && !strided; d++)
-          strided = lies_strided(e, a, q, v, domain->v[d]);
-        for (uint32_t d = 0; d < domain->n && reduces && a->leader && !isred && !a->store; d++)
-          if (domain->v[d] != v && !address_uses(e, a->address, domain->v[d]))
-            reuse = max64(reuse, sym_int_or(c, sym_extent(c, domain->v[d]), 64));
-        score += strided       ? -2
-                 : reuse >= 16 ? 0.5
-                 : reuse >= 8  ? -1
-                              /* a result of few steps: less often written than they read */
-                              : -2.5 / (a->store && !isred && steps <= WINDOW_STEPS ? (double)max64(steps, 1) : 1);
-      }
-      if (q) follows = true;
-    }
-    if (isred) score -= 0.75; /* a reduction needs horizontal sums, and has no tile */
-    /* between equal scores: the one whose vectors lie packed, and aligned */
-    for (uint32_t i = 0; i < acc->n && rows && cols; i++)
-      if (acc->v[i].constant && acc->v[i].leader && address_uses(e, acc->v[i].address, v)) score += 0.5;
+  const bool horizontal =
+      w->reduces && w->leaders == 1 && !w->contraction && (!w->arg || places_in_order(w->e, w->root));
+  for (uint32_t k = 0; k < w->domain->n + (horizontal ? w->red->n : 0); k++) {
+    const bool reduced = k >= w->domain->n;
+    lane_candidate x = {.var = reduced ? w->red->v[k - w->domain->n] : w->domain->v[k], .reduced = reduced};
+    bool follows;
+    if (given->lane_given && x.var != given->lane) continue;
+    x.ext = emit_extent(c, sym_extent(c, x.var), -1);
+    const double score = lane_score(w, &x, &follows);
     if (!follows && !given->lane_given) continue;
-    score = score > 0 ? score * util : score / (util > 0.05 ? util : 0.05);
-    if (ext >= 0 && ext < 4) score -= 4;
-    int64_t had = ch.lane ? sym_int_or(c, sym_extent(c, ch.lane), 0) : 0;
+    const int64_t had = ch->lane ? sym_int_or(c, sym_extent(c, ch->lane), 0) : 0;
     /* between equal scores: the longer, then the inner one */
-    if (score > best + 1e-9 || (score > best - 1e-9 && (isred ? ext > had : max64(ext, 0) >= had))) {
-      best = score;
-      ch.lane = v;
-      ch.lane_reduced = isred;
-    }
+    if (score > best + 1e-9 || (score > best - 1e-9 && (reduced ? x.ext > had : max64(x.ext, 0) >= had)))
+      best = score, ch->lane = x.var, ch->lane_reduced = reduced;
   }
-  int64_t lext = ch.lane ? emit_extent(c, sym_extent(c, ch.lane), -1) : 0;
-  ch.score = ch.lane ? best : 0;
-  bool few =
-      !ch.lane || ch.lane_reduced || (rows && cols && lext >= 0 && lext * 4 <= L) || gathers(e, acc, domain, &ch);
-  if (few && may_be_horizontal(given, red) && reduces && root->op == RED_SUM && et_kind((etype)root->acc) == K_FLOAT &&
-      !root->where && leaders == 1 && steps >= HORIZONTAL_STEPS * L && choose_horizontal(e, acc, domain, red, L, &ch))
-    return ch;
-  if (!ch.lane) return ch;
-  int64_t vecs = lext < 0 ? 64 : (lext + L - 1) / L;
-  if (ch.lane_reduced) {
-    ch.nv = vecs >= 4 ? 4 : vecs >= 2 ? 2 : 1;
-    return ch;
+  ch->score = ch->lane ? best : 0;
+}
+/* May a variable of the sum run along the lanes of a tile with rows? Not if other lanes or no rows are decided; where
+ * the lanes would not be full, or gather, and the sum is long. */
+static bool may_be_horizontal(const tiling *w, const choice *ch, int64_t lane_ext) {
+  const tile_given *given = w->given;
+  if ((given->lane_given && !vec_has(w->red, given->lane)) || (given->row_given && !given->row)) return false;
+  const bool few = !ch->lane || ch->lane_reduced || (w->contraction && lane_ext >= 0 && lane_ext * 4 <= w->lanes) ||
+                   gathers(w->e, w->acc, w->domain, ch);
+  return few && w->reduces && w->root->op == RED_SUM && et_kind((etype)w->root->acc) == K_FLOAT && !w->root->where &&
+         w->leaders == 1 && w->steps >= HORIZONTAL_STEPS * w->lanes;
+}
+
+/* ---- rows -------------------------------------------------------------------------------------- */
+/* A variable that may run along the rows. */
+typedef struct row_candidate {
+  int64_t ext;    /* values, as far as is known */
+  int64_t gain;   /* values that are certain to be rows */
+  int64_t stride; /* bytes from row to row in the operand that is read for them */
+  bool far;       /* an open number of bytes */
+  bool fits;      /* rows may run along it */
+} row_candidate;
+/* windows: neighbouring rows may share a factor of all lanes, and in a window vectors, instead of what follows the
+ * lanes. */
+static row_candidate row_of(const tiling *w, const choice *ch, atom v, bool windows) {
+  ectx *e = w->e;
+  row_candidate x = {.ext = emit_extent(e->c, sym_extent(e->c, v), 1)};
+  bool shares = false, bad = false, slides = false, factor = false;
+  for (uint32_t i = 0; i < w->acc->n; i++) {
+    const access *a = &w->acc->v[i];
+    if (!a->leader) continue;
+    const int64_t q = address_coef(e, a->address, v), lane = address_coef(e, a->address, ch->lane);
+    shares |= lane != 0 && q == 0;
+    factor |= lane == 0 && q == 0 && a->load;
+    for (uint32_t r = 0; r < w->red->n && windows && lane > 0; r++)
+      slides |= address_windowed(e, a->address, v, w->red->v[r], WINDOW_STEPS);
+    bad |= q == INT64_MIN;
+    if (q > 0) x.stride = min64(q, INT64_C(1) << 40) * a->bytes;
+    x.far |= q == INT64_MIN + 1;
   }
-  /* rows: the lane operand must not depend on them */
-  int64_t rext = 0, row_gain = 0, rstride = 0, nearest = INT64_MAX;
-  for (int windows = 0; windows < 2 && reduces && !ch.row;
-       windows++) /* or neighbouring rows share a factor of all lanes, and in a window vectors, too */
-    for (uint32_t d = 0; d < domain->n; d++) {
-      atom v = domain->v[d];
-      if (v == ch.lane || (given->row_given && v != given->row)) continue;
-      bool shares = false, bad = false, far = false, slides = false, factor = false;
-      int64_t stride = 0;
-      for (uint32_t i = 0; i < acc->n; i++) {
-        access *a = &acc->v[i];
-        if (!a->leader) continue;
-        int64_t q = address_coef(e, a->address, v), ql = address_coef(e, a->address, ch.lane);
-        if (ql != 0 && q == 0) shares = true;
-        factor |= ql == 0 && q == 0 && a->load;
-        for (uint32_t r = 0; r < red->n && windows && ql > 0; r++)
-          slides |= address_windowed(e, a->address, v, red->v[r], WINDOW_STEPS);
-        if (q == INT64_MIN) bad = true;
-        if (q > 0) stride = min64(q, INT64_C(1) << 40) * a->bytes;
-        if (q == INT64_MIN + 1) far = true;
-      }
-      if ((!shares && !(slides && factor) && !given->row_given) || bad) continue;
-      int64_t ext = emit_extent(c, sym_extent(c, v), 1), least, most;
-      sym_range(c, sym_extent(c, v), &least, &most);
-      /* an open size may be 1: a known one is better, and one that is 2 at most worse */
-      int64_t gain = ext > 1 || most > 2 ? ext : 0;
+  x.fits = (shares || (slides && factor) || w->given->row_given) && !bad;
+  int64_t least, most;
+  sym_range(e->c, sym_extent(e->c, v), &least, &most);
+  /* an open size may be 1: a known one is better, and one that is 2 at most worse */
+  x.gain = x.ext > 1 || most > 2 ? x.ext : 0;
+  return x;
+}
+/* The operand along the lanes must not depend on the rows. */
+static row_candidate choose_row(const tiling *w, choice *ch) {
+  ctx *c = w->e->c;
+  row_candidate best = {0};
+  for (int windows = 0; windows < 2 && w->reduces && !ch->row; windows++)
+    for (uint32_t d = 0; d < w->domain->n; d++) {
+      const atom v = w->domain->v[d];
+      if (v == ch->lane || (w->given->row_given && v != w->given->row)) continue;
+      const row_candidate x = row_of(w, ch, v, windows);
+      if (!x.fits) continue;
       /* the largest; of equals the one with the smaller stride */
-      if (!ch.row || gain > row_gain || (gain == row_gain && (far ? INT64_MAX : stride) < nearest)) {
-        ch.row = v;
-        rext = ext, row_gain = gain;
-        rstride = stride;
-        nearest = far ? INT64_MAX : stride;
-      }
+      if (!ch->row || x.gain > best.gain ||
+          (x.gain == best.gain && (x.far ? INT64_MAX : x.stride) < (best.far ? INT64_MAX : best.stride)))
+        ch->row = v, best = x;
     }
-  if (ch.row && !sym_is_int(c, sym_extent(c, ch.row), NULL)) rext = 1000;
-  for (uint32_t i = 0; i < acc->n; i++)
-    if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0)
-      ch.lane_load = acc->v[i].load;
-  const uint32_t R = t->vector_registers ? t->vector_registers : 16;
-  atom made = ch.row && leaders == 1 && root->op == RED_SUM ? factors_of(e, domain, &ch, root) : 0;
-  if (made && (!given->row_given || given->row == made)) { /* one vector, whose factors wait in registers, too */
-    ch.row = made, ch.lane_outer = true, ch.nv = 1;
-    int64_t n = sym_int_or(c, sym_extent(c, made), 1), most = max64(1, (R - 1) / n - 1);
-    ch.row2 = choose_row2(e, acc, domain, &ch, n, n, 2 * n);
-    int64_t ext = ch.row2 ? max64(1, emit_extent(c, sym_extent(c, ch.row2), most)) : 1, times = (ext + most - 1) / most;
-    ch.mr = (uint32_t)(n * ((ext + times - 1) / times));
-    return ch;
+  if (ch->row && !sym_is_int(c, sym_extent(c, ch->row), NULL)) best.ext = 1000;
+  return best;
+}
+
+/* ---- the tile ---------------------------------------------------------------------------------- */
+/* A load that follows the lanes, if `rows`, one that all rows share; 0: none. */
+static ex lane_load_of(const tiling *w, const choice *ch, bool rows) {
+  ex load = 0;
+  for (uint32_t i = 0; i < w->acc->n; i++) {
+    const access *a = &w->acc->v[i];
+    if (a->leader && !a->store && address_coef(w->e, a->address, ch->lane) != 0 &&
+        (!rows || address_coef(w->e, a->address, ch->row) == 0))
+      load = a->load;
   }
-  if (arg) ch.row = 0;
-  if (!reduces) {
-    uint32_t together = 1;
-    ch.row = row_of_strided_lanes(e, acc, domain, ch.lane, &together);
-    if (given->row_given && ch.row != given->row) ch.row = given->row, together = 1;
-    ch.mr = ch.row ? (uint32_t)max64(1, min64(L / together, emit_extent(c, sym_extent(c, ch.row), L))) : 1;
-    ch.nv = ch.row || vecs < 2 || stages->n > 8 ? 1 : 2; /* many values live together fill the registers alone */
-    return ch;
+  return load;
+}
+/* One vector, whose factors of `made` wait in registers, too. */
+static void tile_of_factors(const tiling *w, atom made, choice *ch) {
+  ctx *c = w->e->c;
+  ch->row = made, ch->lane_outer = true, ch->nv = 1;
+  const int64_t n = sym_int_or(c, sym_extent(c, made), 1), most = max64(1, (w->registers - 1) / n - 1);
+  ch->row2 = choose_row2(w->e, w->acc, w->domain, ch, n, n, 2 * n);
+  const int64_t ext = ch->row2 ? max64(1, emit_extent(c, sym_extent(c, ch->row2), most)) : 1,
+                times = (ext + most - 1) / most;
+  ch->mr = (uint32_t)(n * ((ext + times - 1) / times));
+}
+/* Values that are no sums: rows only where what lies apart along the lanes lies side by side along them. */
+static void tile_of_values(const tiling *w, int64_t vecs, choice *ch) {
+  ctx *c = w->e->c;
+  uint32_t together = 1;
+  ch->row = row_of_strided_lanes(w->e, w->acc, w->domain, ch->lane, &together);
+  if (w->given->row_given && ch->row != w->given->row) ch->row = w->given->row, together = 1;
+  ch->mr =
+      ch->row ? (uint32_t)max64(1, min64(w->lanes / together, emit_extent(c, sym_extent(c, ch->row), w->lanes))) : 1;
+  ch->nv = ch->row || vecs < 2 || w->stages->n > 8 ? 1 : 2; /* many values live together fill the registers alone */
+}
+/* Vectors enough to hide how long each step waits for the one before; more where each step is in other pages, which the
+ * cache does not foresee (a row of 2048 floats and its next one, summed on Zen 4: 16 vectors of each take two thirds of
+ * the time that 8 take). */
+static void tile_of_vectors(const tiling *w, int64_t vecs, bool open, bool fixed, choice *ch) {
+  const target *t = w->e->p->t;
+  uint32_t m = (uint32_t)min64((w->arg ? 1 : MULTIPLIERS) * t->fma_latency, w->registers / 2);
+  for (uint32_t i = 0; i < w->acc->n && !w->arg; i++) {
+    const access *a = &w->acc->v[i];
+    if (!a->leader || a->constant || address_coef(w->e, a->address, ch->lane) != 1) continue;
+    for (uint32_t r = 0; r < w->red->n; r++)
+      if (address_coef(w->e, a->address, w->red->v[r]) >= (int64_t)t->prefetch_stride / a->bytes) m = w->registers / 2;
   }
-  bool fixed = L > 1 && leaders == 1 && is_fixed(e, acc, domain, &ch, stages->v[0], root);
-  /* vectors enough to hide how long each step waits for the one before; more where each step is in other pages,
-   * which the cache does not foresee (a row of 2048 floats and its next one, summed on Zen 4: 16 vectors of each take
-   * two thirds of the time that 8 take) */
-  if (!ch.row) {
-    uint32_t m = (uint32_t)min64((arg ? 1 : MULTIPLIERS) * t->fma_latency, R / 2);
-    for (uint32_t i = 0; i < acc->n && !arg; i++)
-      for (uint32_t r = 0;
-           r < red->n && acc->v[i].leader && !acc->v[i].constant && address_coef(e, acc->v[i].address, ch.lane) == 1;
-           r++)
-        if (address_coef(e, acc->v[i].address, red->v[r]) >= (int64_t)t->prefetch_stride / acc->v[i].bytes) m = R / 2;
-    if (fixed) m = 2 * FIXED_POINT_VECTORS;
-    ch.nv = vecs < m ? (uint32_t)vecs : m;
-    if (lext > 0 && !fixed)
-      while (ch.nv > 1 && vecs % ch.nv && vecs % ch.nv < ch.nv / 2) ch.nv--;
-    return ch;
+  if (fixed) m = 2 * FIXED_POINT_VECTORS;
+  ch->nv = vecs < m ? (uint32_t)vecs : m;
+  if (!open && !fixed)
+    while (ch->nv > 1 && vecs % ch->nv && vecs % ch->nv < ch->nv / 2) ch->nv--;
+}
+/* The operands of a tile with rows. */
+typedef struct operands {
+  bool stencil;   /* a row operand follows the lanes, too: each copy loads a vector of its own */
+  bool shared;    /* another vector is the same for all rows */
+  bool floats;    /* all are of 4 bytes */
+  uint32_t panel; /* bytes of those that run along the lanes, an element of each */
+  uint32_t row;   /* the same of those that do not */
+} operands;
+static operands operands_of(const tiling *w, const choice *ch) {
+  operands o = {.floats = true};
+  for (uint32_t i = 0; i < w->acc->n; i++) {
+    const access *a = &w->acc->v[i];
+    if (!a->leader || a->store) continue;
+    const bool lane = address_coef(w->e, a->address, ch->lane) != 0;
+    if (lane) *(address_coef(w->e, a->address, ch->row) != 0 ? &o.stencil : &o.shared) = true;
+    *(lane ? &o.panel : &o.row) += a->bytes;
+    o.floats &= a->bytes == sizeof(float);
   }
-  /* does a row operand follow the lane too (stencil)? Then each copy loads a vector of its own and one vector a row
-   * is enough */
-  bool stencil = false, shared = false; /* shared: another vector for all rows */
-  for (uint32_t i = 0; i < acc->n; i++)
-    if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0)
-      *(address_coef(e, acc->v[i].address, ch.row) != 0 ? &stencil : &shared) = true;
-  bool floats = true;
-  /* bytes of the operands that run along the lanes, and of those that do not, an element of each */
-  uint32_t panel = 0, row = 0;
-  for (uint32_t i = 0; i < acc->n; i++)
-    if (acc->v[i].leader && !acc->v[i].store)
-      *(address_coef(e, acc->v[i].address, ch.lane) ? &panel : &row) += acc->v[i].bytes,
-          floats &= acc->v[i].bytes == sizeof(float);
+  return o;
+}
+static shapes shapes_of(const tiling *w, const operands *o, const row_candidate *row, bool fixed, const choice *ch) {
+  const target *t = w->e->p->t;
+  const uint32_t R = w->registers;
   shapes k = {.t = t,
               .registers = R - 2 * fixed,
-              .by = fixed && !stencil ? FIXED_POINT_VECTORS : 1,
+              .by = fixed && !o->stencil ? FIXED_POINT_VECTORS : 1,
               .row_fold = 1,
               .max_mr = 14,
-              .max_nv = stencil ? 1 : 6,
+              .max_nv = o->stencil ? 1 : 6,
               .again = t->l2_load_cost * t->vector_bits / 512,
               .fma = MULTIPLIERS,
               .fit = {INT64_MAX, INT64_MAX}};
-  k.near = t->l1 ? (int64_t)t->l1 / max64(1, steps * L * panel) : 6;
-  if (t->l2) k.fit[0] = (int64_t)t->l2 / max64(1, steps * row);
-  if (t->l3) k.fit[1] = (int64_t)t->l3 / 2 / max64(1, steps * row);
-  if (rstride % target_l1_way(t) == 0 && t->l1_ways) k.max_mr = t->l1_ways / (rext >= k.fit[0] ? 2 : 1);
-  if (stencil)
-    k.max_mr = (uint32_t)min64(k.max_mr, shared ? 8 : max64(R / 4, (R - 2) / (1 + window_vectors(e, acc, &ch, red))));
-  span rs = {rext, rext}, vs = {vecs, vecs};
-  if (!sym_is_int(c, sym_extent(c, ch.row), NULL)) sym_range(c, sym_extent(c, ch.row), &rs.lo, &rs.hi);
-  if (lext < 0) sym_range(c, sym_ceildiv(c, sym_extent(c, ch.lane), sym_int(c, L)), &vs.lo, &vs.hi);
-  ch.row2 = stencil ? 0 : choose_row2(e, acc, domain, &ch, rext, SMALL_TILE_ROWS, k.max_mr);
-  if (ch.row2) {
-    k.row_fold = (uint32_t)rext, k.max_mr /= k.row_fold;
-    sym_range(c, sym_extent(c, ch.row2), &rs.lo, &rs.hi);
+  k.near = t->l1 ? (int64_t)t->l1 / max64(1, w->steps * w->lanes * o->panel) : 6;
+  if (t->l2) k.fit[0] = (int64_t)t->l2 / max64(1, w->steps * o->row);
+  if (t->l3) k.fit[1] = (int64_t)t->l3 / 2 / max64(1, w->steps * o->row);
+  if (row->stride % target_l1_way(t) == 0 && t->l1_ways) k.max_mr = t->l1_ways / (row->ext >= k.fit[0] ? 2 : 1);
+  if (o->stencil)
+    k.max_mr = (uint32_t)min64(k.max_mr,
+                               o->shared ? 8 : max64(R / 4, (R - 2) / (1 + window_vectors(w->e, w->acc, ch, w->red))));
+  return k;
+}
+/* Another tile, for rows that are the points of two variables, one after the other. */
+static void collapsed_tile(const tiling *w, shapes k, const operands *o, int64_t lane_ext, span vecs, choice *ch) {
+  ctx *c = w->e->c;
+  choice flat = {.mr = 1, .nv = 1};
+  span rows;
+  if (o->stencil || !collapsible(w->e, w->acc, w->domain, ch, ch->collapsed, &ch->collapsed_partitioned)) return;
+  sym_range(c, sym_mul(c, sym_extent(c, ch->collapsed[0]), sym_extent(c, ch->collapsed[1])), &rows.lo, &rows.hi);
+  k.row_fold = 1, k.max_mr = TILE_EACH, k.overhead = COLLAPSED_TILE_COST / (double)w->steps;
+  choose_shape(&k, rows, vecs, &flat);
+  ch->collapsed_mr = flat.mr, ch->collapsed_nv = flat.nv;
+  /* panels, which fill the nearest cache, come from the second one for each tile anyway, and where rows lie is
+   * worked out once */
+  ch->collapsed_outer =
+      flat.nv >= k.near && lane_ext > 0 && w->steps * lane_ext * o->panel <= (int64_t)w->e->p->t->l2 / 2;
+}
+static void tile_of_rows(const tiling *w, const row_candidate *row, int64_t lane_ext, bool fixed, choice *ch) {
+  ctx *c = w->e->c;
+  const target *t = w->e->p->t;
+  const operands o = operands_of(w, ch);
+  const int64_t vecs = lane_ext < 0 ? 64 : (lane_ext + w->lanes - 1) / w->lanes;
+  shapes k = shapes_of(w, &o, row, fixed, ch);
+  span rs = {row->ext, row->ext}, vs = {vecs, vecs};
+  if (!sym_is_int(c, sym_extent(c, ch->row), NULL)) sym_range(c, sym_extent(c, ch->row), &rs.lo, &rs.hi);
+  if (lane_ext < 0) sym_range(c, sym_ceildiv(c, sym_extent(c, ch->lane), sym_int(c, w->lanes)), &vs.lo, &vs.hi);
+  ch->row2 = o.stencil ? 0 : choose_row2(w->e, w->acc, w->domain, ch, row->ext, SMALL_TILE_ROWS, k.max_mr);
+  if (ch->row2) {
+    k.row_fold = (uint32_t)row->ext, k.max_mr /= k.row_fold;
+    sym_range(c, sym_extent(c, ch->row2), &rs.lo, &rs.hi);
   }
-  choose_shape(&k, rs, vs, &ch);
-  if (!stencil && !fixed && !ch.row2 && leaders == 1 && rs.lo == rs.hi && lext > 0 && floats)
-    in_halves(t, lext, rs, &k, &vs, &ch);
-  if (ch.mr < 2) ch.row2 = 0;
-  ch.mr *= k.row_fold;
+  choose_shape(&k, rs, vs, ch);
+  if (!o.stencil && !fixed && !ch->row2 && w->leaders == 1 && rs.lo == rs.hi && lane_ext > 0 && o.floats)
+    in_halves(t, lane_ext, rs, &k, &vs, ch);
+  if (ch->mr < 2) ch->row2 = 0;
+  ch->mr *= k.row_fold;
   if (k.row_fold == 1) {
     choice near = {.mr = 1, .nv = 1};
     k.fit[0] = k.fit[1] = INT64_MAX;
     choose_shape(&k, rs, vs, &near);
-    ch.l2_mr = near.mr, ch.l2_nv = near.nv;
+    ch->l2_mr = near.mr, ch->l2_nv = near.nv;
   }
-  if (!stencil && collapsible(e, acc, domain, &ch, ch.collapsed, &ch.collapsed_partitioned)) {
-    choice flat = {.mr = 1, .nv = 1};
-    sym_range(c, sym_mul(c, sym_extent(c, ch.collapsed[0]), sym_extent(c, ch.collapsed[1])), &rs.lo, &rs.hi);
-    k.row_fold = 1, k.max_mr = TILE_EACH, k.overhead = COLLAPSED_TILE_COST / (double)steps;
-    choose_shape(&k, rs, vs, &flat);
-    ch.collapsed_mr = flat.mr, ch.collapsed_nv = flat.nv;
-    /* panels, which fill the nearest cache, come from the second one for each tile anyway, and where rows lie is
-     * worked out once */
-    ch.collapsed_outer = flat.nv >= k.near && lext > 0 && steps * lext * panel <= (int64_t)t->l2 / 2;
-  }
+  collapsed_tile(w, k, &o, lane_ext, vs, ch);
   /* of panels narrower than a line each would fetch the lines of another one */
-  ch.lane_outer = !stencil || (L * et_bytes((etype)root->acc) >= t->line &&
-                               !(row_stays(e, acc, &ch, red, lext, rext) && shared_stays(e, acc, &ch, domain, red)));
+  ch->lane_outer =
+      !o.stencil ||
+      (w->lanes * et_bytes((etype)w->root->acc) >= t->line &&
+       !(row_stays(w->e, w->acc, ch, w->red, lane_ext, row->ext) && shared_stays(w->e, w->acc, ch, w->domain, w->red)));
   /* what stays in cache while the rows of a panel pass is what they share, and of what they do not the lines that
    * several rows read */
-  for (uint32_t i = 0; i < acc->n && stencil; i++)
-    if (acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch.lane) != 0 &&
-        address_coef(e, acc->v[i].address, ch.row) == 0)
-      ch.lane_load = acc->v[i].load;
+  const ex shared = o.stencil ? lane_load_of(w, ch, true) : 0;
+  if (shared) ch->lane_load = shared;
+}
+choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red,
+                   const tile_given *given) {
+  const tiling w = tiling_of(e, stages, acc, domain, red, given);
+  choice ch = {.mr = 1, .nv = 1, .lanes = w.lanes};
+  if ((w.lanes <= 1 && !w.reduces) || (given->lane_given && !given->lane)) return ch;
+  choose_lane(&w, &ch);
+  const int64_t lane_ext = ch.lane ? emit_extent(e->c, sym_extent(e->c, ch.lane), -1) : 0,
+                vecs = lane_ext < 0 ? 64 : (lane_ext + w.lanes - 1) / w.lanes;
+  if (may_be_horizontal(&w, &ch, lane_ext) && choose_horizontal(e, acc, domain, red, w.lanes, &ch)) return ch;
+  if (!ch.lane) return ch;
+  if (ch.lane_reduced) {
+    ch.nv = vecs >= 4 ? 4 : vecs >= 2 ? 2 : 1;
+    return ch;
+  }
+  const row_candidate row = choose_row(&w, &ch);
+  ch.lane_load = lane_load_of(&w, &ch, false);
+  const atom made = ch.row && w.leaders == 1 && w.root->op == RED_SUM ? factors_of(e, domain, &ch, w.root) : 0;
+  if (w.arg) ch.row = 0;
+  const bool fixed = w.reduces && w.lanes > 1 && w.leaders == 1 && is_fixed(e, acc, domain, &ch, stages->v[0], w.root);
+  if (made && (!given->row_given || given->row == made))
+    tile_of_factors(&w, made, &ch);
+  else if (!w.reduces)
+    tile_of_values(&w, vecs, &ch);
+  else if (!ch.row)
+    tile_of_vectors(&w, vecs, lane_ext <= 0, fixed, &ch);
+  else
+    tile_of_rows(&w, &row, lane_ext, fixed, &ch);
   return ch;
 }
