@@ -149,7 +149,9 @@ static const double TERM_COST = 1.4, MEMORY_TERM_COST = 2, STENCIL_COST = 1.5;
 /* of outputs, for each kind of tiles but one: axes whose last tile has fewer outputs make two kinds of each, which are
  * computed separately, from the same products */
 static const double UNEVEN_COST = 0.3;
-static const double GAIN = 0.9;         /* most of the cost that is left: less gain is not worth more code */
+static const double GAIN = 0.9; /* most of the cost that is left: less gain is not worth more code */
+/* part of the cost that each operation in the code of transforms on a circle adds */
+static const double CODE_COST = 1e-4;
 static const double VARIANT_GAIN = 0.9; /* the same of all window sums, for the model's code twice */
 static double extent(pw *p, const u32vec *vs) {
   double r = 1;
@@ -236,6 +238,14 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win, int6
          memory = bytes * p->lanes * p->fma / (by_axis ? p->t->dram_bandwidth : p->t->memory_bandwidth);
   /* most of the shorter hides behind the longer */
   return compute > memory ? compute + memory / 4 : memory + compute / 4;
+}
+/* Operations of the transforms on circles, which are written out: up to a thousand for each of them, which the compiler
+ * has to keep while it works, and a run reads for a few lines. Those on a line are ten times shorter. */
+static double operations_on_circles(pw *p, const sliding *q, window *const *win) {
+  double all = 0;
+  for (uint32_t i = 0; i < q->nw; i++)
+    if (win[i]->circle) all += (double)win[i]->n * (win[i]->in + terms_out(p, win[i]));
+  return all;
 }
 enum {
   FORMS = 64,
@@ -351,7 +361,8 @@ static bool choose(pw *p, sliding *q) {
       continue;
     for (uint32_t s = 0; s < lengths; s++) {
       double *k = &costs[t * lengths + s];
-      *k = cost(p, q, steps, win, s) * (t ? 1 : GAIN); /* the plain sum comes first */
+      /* the plain sum comes first */
+      *k = cost(p, q, steps, win, s) * (t ? 1 + CODE_COST * operations_on_circles(p, q, win) : GAIN);
       if (!t || *k < least[s]) least[s] = *k;
     }
   }

@@ -947,6 +947,13 @@ static void block_rows(ectx *e, nest *n) {
   }
   row_tiles(e, n, 0, n->nv, 0, L, true);
 }
+/* Do the last lanes, fewer than a vector, run as a panel like those before, of which less is read and stored? Where a
+ * tile has many values, code of their own would be as long as that of all others. */
+static bool masks_last_panel(const ectx *e, const nest *n, int64_t full, int64_t rest) {
+  enum { MIN_STAGES = 32 };
+  return e->p->t->masks && full && rest && n->nv == 1 && n->stages.n >= MIN_STAGES && !n->lane.lo &&
+         !n->blocking.panels && !n->rows_outer;
+}
 static void lane_tiles(ectx *e, nest *n, void *arg) {
   bool looped = arg != NULL;
   if (!n->lane.var || n->lane_reduced) {
@@ -958,6 +965,14 @@ static void lane_tiles(ectx *e, nest *n, void *arg) {
   int64_t ext = in_units(e, &n->lane, W);
   if (ext >= 0) {
     int64_t full = ext / W, rest = ext - full * W;
+    if (masks_last_panel(e, n, full, rest)) {
+      lb_for(&e->b, "panel", lb_int(&e->b, 0), lb_int(&e->b, full + 1), lb_int(&e->b, 1), 0, &i);
+      const lv lane = lb_muli(&e->b, i, W), left = lb_sub(&e->b, lb_int(&e->b, ext), lane);
+      const lv count = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), left, lb_int(&e->b, W), 0);
+      lane_tile(e, n, i, lane, 1, lb_addi(&e->b, count, -EK_PLANTED("schedule-last-panel")), L, true);
+      lb_end(&e->b);
+      return;
+    }
     if (full == 1 && !n->lane.lo)
       lane_tile(e, n, lb_int(&e->b, 0), lb_int(&e->b, 0), n->nv, 0, L, true);
     else if (full) {

@@ -390,8 +390,8 @@ static void test_windows(void **state) {
       {"12, 12, 8, 8", "x: f32[12, 40, 40]",
        "q<12, k<8, l<8] (load x[q, 2*i + k - 4, 2*j + l - 4] else 0.0) * w[o, q, k, l]", "i<20, j<20", "b<20, c<20",
        12 * 12 * 64, 12},
-      {"8, 19, 41", "x: f32[8, 12, 90]", "k<19, l<41] (load x[o, i + k - 9, j + l - 20] else 0.0) * w[o, k, l]",
-       "i<12, j<90", "b<12, c<90", 8 * 19 * 41, 8},
+      {"8, 40, 33", "x: f32[8, 12, 96]", "k<40, l<33] (load x[o, i + k - 20, j + l - 16] else 0.0) * w[o, k, l]",
+       "i<12, j<96", "b<12, c<96", 8 * 40 * 33, 8},
   };
   static char text[1 << 19];
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
