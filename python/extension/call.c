@@ -149,6 +149,14 @@ static bool prepare(module_object *m, context *x) {
   x->prepared = true;
   return true;
 }
+static size_t bytes_for(const int64_t *dims, int32_t rank, ek_type type) {
+  size_t n = ek_type_bytes(type);
+  for (int32_t i = 0; i < rank; i++) n *= (size_t)dims[i];
+  return n;
+}
+static size_t bytes_of(const value *v, ek_type type) { return bytes_for(v->dims, v->rank, type); }
+/* An array is made where the sizes known before the run are enough: what nothing bounds may take what earlier runs
+ * needed, and comes out of the run's own memory. */
 static bool bind_output(module_object *m, context *x, int32_t i, PyObject *given) {
   tensor *t = &m->out[i];
   slot *s = &x->out[i];
@@ -157,21 +165,21 @@ static bool bind_output(module_object *m, context *x, int32_t i, PyObject *given
   if (given) {
     if (!value_output(t, given, s->dims, s->rank, &s->v)) return false;
     s->array = Py_NewRef(given);
-  } else if (!t->late && s->shape != Py_None && (t->fixed || ek_run_output_bytes(x->r, i) > 0)) {
+  } else if (!t->late && s->shape != Py_None &&
+             (t->fixed || (bytes_for(s->dims, s->rank, t->type) > 0 &&
+                           ek_run_output_bytes(x->r, i) <= bytes_for(s->dims, s->rank, t->type)))) {
     if (!(s->array = value_new(t, s->shape, &s->v))) return false;
   }
   if (s->array) s->held = true, data = s->v.data;
-  ek_code code = ek_run_bind_output(x->r, i, data);
+  ek_tensor_info info;
+  ek_module_output(m->code, i, &info); /* the name as the library has it, which need not be UTF-8 */
+  ek_code code =
+      given ? ek_run_set_output(x->r, info.name, data, bytes_of(&s->v, t->type)) : ek_run_bind_output(x->r, i, data);
   return !code || run_failed(x, code);
 }
 static bool overlap(const value *a, size_t an, const value *b, size_t bn) {
   const char *p = a->data, *q = b->data;
   return an && bn && p < q + bn && q < p + an;
-}
-static size_t bytes_of(const value *v, ek_type type) {
-  size_t n = ek_type_bytes(type);
-  for (int32_t i = 0; i < v->rank; i++) n *= (size_t)v->dims[i];
-  return n;
 }
 static bool apart(module_object *m, context *x, int32_t i) { /* output i and other arrays of the call */
   slot *s = &x->out[i];

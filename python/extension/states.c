@@ -34,21 +34,24 @@ PyObject *states_snapshot(module_object *m, ek_run *r) {
   PyObject *all = PyDict_New();
   for (int32_t i = 0; all && i < m->nstate; i++) {
     ek_array a;
-    const char *name = PyUnicode_AsUTF8AndSize(m->state[i].name, NULL);
-    ek_code code = name ? ek_run_snapshot(r, name, &a) : EK_USAGE;
+    ek_tensor_info info;
+    ek_module_state(m->code, i, &info); /* the name as the library has it, which need not be UTF-8 */
+    ek_code code = ek_run_snapshot(r, info.name, &a);
     PyObject *array = code ? failed(r, code) : copy_of(&m->state[i], &a);
     if (!array || PyDict_SetItem(all, m->state[i].name, array)) Py_CLEAR(all);
     Py_XDECREF(array);
   }
   return all;
 }
-static bool restore_one(const tensor *t, ek_run *r, PyObject *array) {
+static bool restore_one(module_object *m, int32_t i, ek_run *r, PyObject *array) {
+  const tensor *t = &m->state[i];
   value v;
-  const char *name = PyUnicode_AsUTF8AndSize(t->name, NULL);
-  if (!name || !value_input(t, array, &v)) return false;
+  ek_tensor_info info;
+  ek_module_state(m->code, i, &info);
+  if (!value_input(t, array, &v)) return false;
   size_t bytes = ek_type_bytes(t->type);
   for (int32_t d = 0; d < v.rank; d++) bytes *= (size_t)v.dims[d];
-  ek_code code = ek_run_restore(r, name, v.data, bytes, v.dims, v.rank);
+  ek_code code = ek_run_restore(r, info.name, v.data, bytes, v.dims, v.rank);
   value_release(&v);
   return !code || failed(r, code);
 }
@@ -61,7 +64,7 @@ PyObject *states_restore(module_object *m, ek_run *r, PyObject *dict) {
     while (i < m->nstate && PyUnicode_Compare(m->state[i].name, name) != 0) i++;
     if (PyErr_Occurred()) return NULL;
     if (i == m->nstate) return PyErr_Format(PyExc_ValueError, "state %R: there is none of that name", name), NULL;
-    if (!restore_one(&m->state[i], r, array)) return NULL;
+    if (!restore_one(m, i, r, array)) return NULL;
   }
   Py_RETURN_NONE;
 }

@@ -357,6 +357,20 @@ class Models(unittest.TestCase):
                 x = np.asarray(x, np.float32)
                 np.testing.assert_array_equal(m(x), np.stack(np.nonzero(x)))
 
+    def test_unbounded_sizes(self):
+        """What a run found needs room in the next one, too."""
+        path = os.path.join(MODELS, "scalar_inputs")
+        module, data = einkorn.compile(path + ".onnx"), np.load(path + ".npz")
+        inputs = {t.name: data["in_%d" % i] for i, t in enumerate(module.inputs)}
+        for _ in range(3):
+            np.testing.assert_array_equal(module.run(inputs)["steps"], data["out_2"])
+        bound = module.bind(inputs)
+        for _ in range(3):
+            np.testing.assert_array_equal(bound()[2], data["out_2"])
+        small = np.empty(0, np.int64)
+        with self.assertRaises(einkorn.EinkornError):
+            module.run(inputs, out={"steps": small})
+
     def test_index_error(self):
         text = b"graph \"g\" ir 8 opset 17 {\n  input x: f32[3]\n  input i: i64[2]\n  y = Gather(x, i)\n  output y\n}\n"
         m = einkorn.compile(text)
