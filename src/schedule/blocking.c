@@ -217,21 +217,22 @@ void blocking_each(ectx *e, nest *n, lv from, lv to, void (*rows)(ectx *e, nest 
 }
 
 /* ---- what the tiles have so far -------------------------------------------------------------- */
-static lv waits_at(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) { /* a tile's sums lie together */
+static lv waits_at(ectx *e, const nest *n, const register_tile *t) { /* a tile's sums lie together */
   const cache_blocking *p = &n->blocking;
   int64_t width = p->lanes / p->panels;
-  lv tile = lb_muli(&e->b, lb_sub(&e->b, panel, p->from), (int64_t)mr * width);
+  lv tile = lb_muli(&e->b, lb_sub(&e->b, t->panel, p->from), (int64_t)t->mr * width);
   return n->row.var ? lb_add(&e->b,
-                             lb_muli(&e->b, n->row.lo ? lb_sub(&e->b, row, n->row.lo) : row,
+                             lb_muli(&e->b, n->row.lo ? lb_sub(&e->b, t->row, n->row.lo) : t->row,
                                      p->lanes * !EK_PLANTED("schedule-row-streaming")),
                              tile)
                     : tile;
 }
-bool blocking_sum(ectx *e, const nest *n, rop op, lv row, lv panel, const lv acc[], uint32_t mr, uint32_t nv, ltype t) {
+bool blocking_sum(ectx *e, const nest *n, const register_tile *tile, rop op, ltype t, const lv acc[]) {
+  const uint32_t mr = tile->mr, nv = tile->nv;
   const cache_blocking *p = &n->blocking;
   lbuild *b = &e->b;
   if (!p->on || !p->ptr) return false;
-  lv at = waits_at(e, n, row, panel, mr);
+  lv at = waits_at(e, n, tile);
   lb_if(b, lb_cmp(b, OP_GT, p->begins, lb_int(b, EK_PLANTED("schedule-blocking") ? p->step : 0)));
   for (uint32_t r = 0; r < mr; r++)
     for (uint32_t v = 0; v < nv; v++) {
@@ -257,42 +258,42 @@ void blocking_summed(ectx *e) {
 /* ---- what comes from the L3 cache or memory ----
  * While a tile runs, lines of these are fetched, each once: of the next tile's rows, one (or some) for each panel
  * of the block; and of what this tile has so far. */
-static void stream_rows(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
+static void stream_rows(ectx *e, const nest *n, const register_tile *t) {
   const cache_blocking *p = &n->blocking;
   const ex_node *load = exn(e->m, p->row);
   sz idx[MAX_RANK];
   for (uint32_t i = 0; i < load->nargs; i++) idx[i] = emit_resolve(e, load->args[i]);
   sz at = emit_address(e, emit_layout(e, load->tensor), idx);
   int64_t step = address_coef(e, at, n->row.var);
-  lv next = lb_add(&e->b, lb_addi(&e->b, row, mr), lb_sub(&e->b, panel, p->from));
+  lv next = lb_add(&e->b, lb_addi(&e->b, t->row, t->mr), lb_sub(&e->b, t->panel, p->from));
   vec_push(e->a, e->streams,
            ((stream){.ptr = emit_source(e, load->tensor),
                      .at = lb_muli(&e->b, next, step),
                      .step = sym_replace(e->c, at, n->row.var, sym_int(e->c, 0)),
                      .line = (int64_t)e->p->t->line / et_bytes((etype)load->type),
                      .lines = 1,
-                     .n = (mr + p->panels - 1) / p->panels,
+                     .n = (t->mr + p->panels - 1) / p->panels,
                      .spacing = p->panels * step}));
 }
-void blocking_streams(ectx *e, const nest *n, lv row, lv panel, uint32_t mr) {
+void blocking_streams(ectx *e, const nest *n, const register_tile *tile) {
   const cache_blocking *p = &n->blocking;
   const u32vec *vars = &n->reds[0];
-  int64_t inner = 1, tile = mr * p->lanes / p->panels;
+  int64_t inner = 1, sums = tile->mr * p->lanes / p->panels; /* of the tile */
   if (p->row_streaming || n->no_prefetch) return;
   sz point = sym_int(e->c, 0);
-  stream_rows(e, n, row, panel, mr);
+  stream_rows(e, n, tile);
   if (!p->ptr) return;
   for (uint32_t j = vars->n; j-- > 0;) {
     point = sym_add(e->c, point, sym_muli(e->c, sym_of_atom(e->c, vars->v[j]), inner));
     if (j) inner *= sym_int_or(e->c, sym_extent(e->c, vars->v[j]), 1);
   }
-  lv at = lb_sub(&e->b, waits_at(e, n, row, panel, mr), lb_muli(&e->b, p->begins, inner));
+  lv at = lb_sub(&e->b, waits_at(e, n, tile), lb_muli(&e->b, p->begins, inner));
   vec_push(e->a, e->streams,
            ((stream){.ptr = p->ptr,
                      .at = at,
                      .step = point,
                      .line = (int64_t)e->p->t->line / et_bytes((etype)exn(e->m, xs(e->m, n->stages.v[0])->value)->acc),
                      .lines = 1,
-                     .n = (tile + p->step * inner - 1) / (p->step * inner),
+                     .n = (sums + p->step * inner - 1) / (p->step * inner),
                      .spacing = p->step * inner}));
 }

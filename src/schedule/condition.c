@@ -176,6 +176,11 @@ bool range_of(ectx *e, atom var, const var_spans *of, int64_t unit, lv *lo, lv *
   *hi = lb_op(b, OP_MIN, i64, *hi, end, 0);
   return true;
 }
+bool has_ranges(const ectx *e, const ex_node *red) {
+  for (uint32_t i = 0; i < red->nargs; i++)
+    if (expr_range(e->m, red->args[i])) return true;
+  return false;
+}
 void range_bounds(ectx *e, const ex_node *red, const var_spans *of, int64_t unit, atom unrolled) {
   for (uint32_t i = 0; i < red->nargs; i++) {
     var_range r = {.var = red->args[i]};

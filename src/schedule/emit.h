@@ -243,7 +243,7 @@ typedef struct ectx {
   long_sum *long_sum;
   /* registers for the sums of every second point, numbered as the tile's; NULL: there are none */
   lv *second;
-  /* the variable of a sum of loads of which whole groups are being added (nest.c); 0: none */
+  /* the variable of a sum of loads of which whole groups are being added (micro_kernel.c); 0: none */
   atom sum_block;
   /* sizes are simplified under facts that hold in the current branch only */
   bool assumed;

@@ -2,7 +2,6 @@
  * the row, how large a tile) are made in tile.c; here they are carried out. */
 #include "schedule/nest.h"
 #include "schedule/tile.h"
-#include <math.h>
 #include <string.h>
 
 uint32_t nest_lanes(ectx *e, const u32vec *stages) {
@@ -22,573 +21,28 @@ uint32_t nest_lanes(ectx *e, const u32vec *stages) {
 }
 static uint32_t lanes_of(const nest *n) { return n->lane.var ? n->lanes : 1; }
 
-typedef VEC(result) results;
-static void group_axis_index(ectx *e, const stage *s, sz *idx) {
-  for (uint32_t i = 0; i < s->naxes; i++) idx[i] = expr_axis_index(e->m, &s->axes[i]);
-}
-/* The values of a stage stay in registers for those after it; where they go is noted in `out`. */
-static void keep(ectx *e, nest *n, uint32_t si, lv *regs, bool vec, results *out) {
-  stage *s = xs(e->m, si);
-  uint64_t dummy;
-  if (map_getu(n->stored, s->tensor, &dummy)) {
-    sz *idx = NEWN(e->a, sz, s->naxes + 1u), at[MAX_RANK] = {0};
-    group_axis_index(e, s, idx);
-    const layout *lay = emit_layout(e, s->tensor);
-    lv to = emit_target(e, s->tensor);
-    bool some = true; /* does the reduction have a place? */
-    for (uint32_t i = 0; i < s->naxes; i++)
-      at[i] = emit_resolve(e, idx[i]), some &= sym_int_or(e->c, xt(e->m, s->tensor)->shape[i], 1) != 0;
-    if (some)
-      vec_push(e->a, *out,
-               ((result){s->tensor, to, emit_address(e, lay, at), idx, regs, NEWN(e->a, uint64_t, TILE_V)}));
-  }
-  vec_push(e->a, e->locals, ((local){.t = s->tensor, .regs = regs, .regs_vec = vec, .single = !vec && !n->row.var}));
-  emit_epoch(e);
-}
-static void store_results(ectx *e, results *out, bool vec, uint32_t mr, uint32_t nv, lv count) {
-  for (uint32_t v = 0; v < nv && vec; v++) {
-    e->r = 0, e->v = v;
-    e->count = v + 1 == nv ? count : 0;
-    lanes_store_runs(e, out->v, out->n);
-  }
-  for (uint32_t i = 0; i < out->n; i++)
-    for (uint32_t r = 0; r < mr; r++)
-      for (uint32_t v = 0; v < nv; v++) {
-        const result *x = &out->v[i];
-        e->r = r;
-        e->v = v;
-        e->count = v + 1 == nv && !EK_PLANTED("schedule-elementwise") ? count : 0;
-        if (!(x->done[v] >> r & 1)) emit_store(e, x->t, x->idx, (evalue){x->regs[r * TILE_V + v], vec}, OP_NONE);
-      }
-  e->r = e->v = 0;
-  out->n = 0;
-}
-
-/* The order of a sum of loads over a strided variable. Results that hinge on its rounding (a variance as E[x^2] -
- * E[x]^2 of nearly constant rows) should be those that the model's author saw, and ONNX models are tried in
- * onnxruntime: with several blocks outside the reduced axis it adds four neighbours first, then these to the sum,
- * and with one block one by one. Both orders cost the same here, and neither is the more exact by rule. */
-static sz blocks_outside(ectx *e, const stage *s, const ex_node *red, atom var) {
-  const ex_node *load = exn(e->m, red->body);
-  const layout *lay = emit_layout(e, load->tensor);
-  sz n = sym_int(e->c, 1), address = emit_address(e, lay, load->args);
-  int64_t step = address_coef(e, address, var);
-  for (uint32_t i = 0; i < s->naxes; i++)
-    for (uint32_t j = 0; j < s->axes[i].n; j++) {
-      int64_t q = address_coef(e, address, s->axes[i].d[j].var);
-      /* a symbolic stride is over a whole axis or more */
-      if (q == INT64_MIN + 1 || q > step) n = sym_mul(e->c, n, sym_extent(e->c, s->axes[i].d[j].var));
-    }
-  return n;
-}
-static void group_step(ectx *e, const ex_node *red, atom var, lv base, lv acc[], uint32_t mr, uint32_t nv, lv count,
-                       uint32_t lanes, bool vec) {
-  ltype T = lt((etype)red->acc, vec ? lanes : 1);
-  uint32_t nb = e->binds.n;
-  for (uint32_t r = 0; r < mr; r++)
-    for (uint32_t v = 0; v < nv; v++) {
-      e->r = r;
-      e->v = v;
-      e->count = v + 1 == nv ? count : 0;
-      lv part = 0, *a = &acc[r * TILE_V + v];
-      for (uint32_t g = 0; g < SUM_GROUP; g++) {
-        emit_scope(e);
-        emit_bind(e, var, lb_addi(&e->b, base, EK_PLANTED("schedule-sum-order") ? 0 : g));
-        part = schedule_step(e, red, part, vec, lanes);
-        emit_unbind(e, nb);
-        emit_unscope(e);
-      }
-      lb_set(&e->b, *a, lb_op(&e->b, OP_ADD, T, lb_get(&e->b, *a), part, 0));
-    }
-}
-/* Emits the loop over whole groups, if there are any; returns where to go on one by one. */
-static lv group_loop(ectx *e, const stage *s, atom v, const ex_node *red, lv acc[], uint32_t mr, uint32_t nv, lv count,
-                     uint32_t lanes, bool vec) {
-  lv none = lb_int(&e->b, 0), end = emit_size(e, sym_extent(e->c, v)), i;
-  if (e->sum_block == v || expr_range(e->m, v)) bounded(e, v, &none, &end);
-  sz ext = sym_extent(e->c, v), blocks = blocks_outside(e, s, red, v);
-  if (sym_int_or(e->c, ext, SUM_GROUP) < SUM_GROUP || sym_int_or(e->c, blocks, 2) == 1) return none;
-  lv stop =
-      lb_add(&e->b, none,
-             lb_muli(&e->b, lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), lb_sub(&e->b, end, none), lb_int(&e->b, SUM_GROUP), 0),
-                     SUM_GROUP));
-  if (!sym_is_int(e->c, blocks, NULL))
-    stop =
-        lb_op(&e->b, OP_SEL, lt(ET_I64, 1), lb_cmp(&e->b, OP_GT, emit_size(e, blocks), lb_int(&e->b, 1)), stop, none);
-  lb_for(&e->b, sym_name(e->c, v), none, stop, lb_int(&e->b, SUM_GROUP), 0, &i);
-  emit_scope(e);
-  group_step(e, red, v, i, acc, mr, nv, count, lanes, vec);
-  emit_unscope(e);
-  lb_end(&e->b);
-  return stop;
-}
-
-/* The largest (least) of floats along the lanes, where NaN wins: asked of every sum so far, that takes three
- * instructions a vector, one after the other. So a register notes whether there was any NaN, two vectors at a
- * comparison, and the largest is that of the others. */
-static bool notes_nan(const nest *n, const ex_node *red) {
-  return n->lane_reduced && (red->op == RED_MAX || red->op == RED_MIN) && (red->acc == ET_F32 || red->acc == ET_F64);
-}
-static lv beyond(ectx *e, const ex_node *red, lv x, lv y) { /* the one of two that are no NaN */
-  ltype t = li(e->f, x)->type;
-  return lb_op(&e->b, OP_SEL, t, lb_op(&e->b, red->op == RED_MAX ? OP_GT : OP_LT, lt(ET_BOOL, t.lanes), x, y, 0), x, y);
-}
-static void noting_step(ectx *e, const ex_node *red, lv acc[], lv noted, uint32_t nv, lv count, uint32_t lanes) {
-  ltype B = lt(ET_BOOL, lanes);
-  lv all = lb_get(&e->b, noted), first = 0;
-  for (uint32_t v = 0; v < nv; v++) {
-    e->r = 0, e->v = v;
-    e->count = v + 1 == nv ? count : 0;
-    lv x = schedule_step(e, red, 0, true, lanes), nan = lb_op(&e->b, OP_ISNAN, B, x, 0, 0);
-    lb_set(&e->b, acc[v], beyond(e, red, x, lb_get(&e->b, acc[v])));
-    if (first || v + 1 == nv)
-      all = lb_op(&e->b, OP_OR, B, all, first ? lb_op(&e->b, OP_OR, B, first, nan, 0) : nan, 0), first = 0;
-    else
-      first = nan;
-  }
-  lb_set(&e->b, noted, all);
-}
-static void red_loops(ectx *e, const stage *s, const u32vec *vars, const ex_node *red, uint32_t from, lv acc[],
-                      lv pay[], lv found[], uint32_t mr, uint32_t nv, lv count, uint32_t lanes, bool vec) {
-  if (from + 1 == vars->n && e->second) { /* two points a step */
-    lv i, *sums[2] = {acc, e->second};
-    uint32_t nb = e->binds.n;
-    e->second = NULL;
-    lb_for(&e->b, sym_name(e->c, vars->v[from]), lb_int(&e->b, 0), emit_size(e, sym_extent(e->c, vars->v[from])),
-           lb_int(&e->b, 2), 0, &i);
-    for (int k = 0; k < 2; k++) {
-      emit_scope(e);
-      emit_bind(e, vars->v[from], lb_addi(&e->b, i, EK_PLANTED("schedule-second") ? 0 : k));
-      red_loops(e, s, vars, red, from + 1, sums[k], pay, found, mr, nv, count, lanes, vec);
-      emit_unbind(e, nb);
-      emit_unscope(e);
-    }
-    lb_end(&e->b);
-    e->second = sums[1];
-    return;
-  }
-  lv first, last;
-  if (from < vars->n && long_sum_block(e, vars->v[from], &first, &last)) {
-    red_loops(e, s, vars, red, from, acc, pay, found, mr, nv, count, lanes, vec);
-    long_sum_close(e, first, last);
-    return;
-  }
-  if (from < vars->n) {
-    lv i, at = lb_int(&e->b, 0);
-    atom v = vars->v[from];
-    uint32_t nb = e->binds.n;
-    if (from + 1 == vars->n && !e->lane_reduced && !pay && schedule_adds_loads(e, red))
-      at = group_loop(e, s, v, red, acc, mr, nv, count, lanes, vec);
-    lv end = emit_size(e, sym_extent(e->c, v));
-    if (from + 1 == vars->n && v == e->window) {
-      e->shared = map_new(e->a);
-      for (int64_t k = 0, steps = sym_int_or(e->c, sym_extent(e->c, v), 0); k < steps; k++) {
-        emit_scope(e);
-        emit_bind_ex(e, (binding){.var = v, .subst = sym_int(e->c, k)});
-        red_loops(e, s, vars, red, from + 1, acc, pay, found, mr, nv, count, lanes, vec);
-        emit_unbind(e, nb);
-        emit_unscope(e);
-      }
-      e->shared = NULL;
-      return;
-    }
-    bounded(e, v, &at, &end);
-    int64_t strip = from + 1 == vars->n ? prefetch_interval(e) : 0;
-    if (strip && sym_int_or(e->c, sym_extent(e->c, v), strip + 1) <= strip) { /* the strip is the whole loop */
-      emit_bind(e, v, at);
-      fetch_streams(e);
-      emit_unbind(e, nb);
-      strip = 0;
-    }
-    if (strip) {
-      lb_for(&e->b, sym_name(e->c, v), at, end, lb_int(&e->b, strip), 0, &at);
-      emit_scope(e);
-      emit_bind(e, v, at);
-      fetch_streams(e);
-      emit_unbind(e, nb);
-      end = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, at, strip - EK_PLANTED("schedule-streams")), end, 0);
-    }
-    lb_for(&e->b, sym_name(e->c, v), at, end, lb_int(&e->b, e->dot && e->dot->var == v ? 2 : 1), 0, &i);
-    emit_scope(e);
-    emit_bind(e, v, i);
-    red_loops(e, s, vars, red, from + 1, acc, pay, found, mr, nv, count, lanes, vec);
-    emit_unbind(e, nb);
-    emit_unscope(e);
-    lb_end(&e->b);
-    if (!strip) return;
-    emit_unscope(e);
-    lb_end(&e->b);
-    return;
-  }
-  fetch_step(e);
-  if (e->dot) {
-    dot_step(e, e->dot, acc, mr, nv);
-    return;
-  }
-  if (found && !pay) {
-    noting_step(e, red, acc, *found, nv, count, lanes);
-    return;
-  }
-  for (uint32_t r = 0; r < mr; r++)
-    for (uint32_t v = 0; v < nv; v++) {
-      e->r = r;
-      e->v = v;
-      e->count = v + 1 == nv ? count : 0;
-      uint32_t k = r * TILE_V + v;
-      if (!acc[k]) continue; /* nobody reads this result */
-      if (pay)
-        schedule_arg_step(e, red, acc[k], pay[k], found[k], vec, lanes);
-      else
-        lb_set(&e->b, acc[k], schedule_step(e, red, lb_get(&e->b, acc[k]), vec, lanes));
-    }
-}
-
-/* lane loop of a reduced lane: full tiles, full vectors, tail */
-static void reduced_lane(ectx *e, nest *n, const ex_node *red, lv acc[], lv pay[], lv found[], uint32_t mr,
-                         uint32_t lanes) {
-  lv first, last;
-  if (long_sum_block(e, n->lane.var, &first, &last)) {
-    reduced_lane(e, n, red, acc, pay, found, mr, lanes);
-    long_sum_close(e, first, last);
-    return;
-  }
-  lv end = emit_size(e, n->lane.extent), i, at = lb_int(&e->b, 0);
-  int64_t ext = bounded(e, n->lane.var, &at, &end) ? -1 : sym_int_or(e->c, n->lane.extent, -1);
-  uint32_t widths[2] = {n->nv, 1}, nb = e->binds.n;
-  e->lane_reduced = true;
-  for (int pass = 0; pass < 2; pass++) {
-    uint32_t nv = widths[pass], w = nv * lanes;
-    if (pass == 1 && n->nv == 1) break;
-    if (ext >= 0 && (pass == 0 ? ext < (int64_t)w : ext % ((int64_t)n->nv * lanes) < (int64_t)lanes)) continue;
-    lv from = at;
-    lv trips = lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), lb_sub(&e->b, end, from), lb_int(&e->b, w), 0);
-    lv stop = lb_add(&e->b, from, lb_muli(&e->b, trips, w));
-    lb_for(&e->b, sym_name(e->c, n->lane.var), from, stop, lb_int(&e->b, w), 0, &i);
-    emit_scope(e);
-    emit_bind_ex(e, (binding){.var = n->lane.var, .base = i, .vec_step = lanes, .lane = true});
-    emit_epoch(e);
-    red_loops(e, NULL, &n->reds[0], red, n->reds[0].n, acc, pay, found, mr, nv, 0, lanes, true);
-    emit_unbind(e, nb);
-    emit_unscope(e);
-    lb_end(&e->b);
-    at = stop;
-  }
-  if ((ext < 0 || ext % lanes) && !EK_PLANTED("schedule-reduce")) {
-    lv from = at, cnt = lb_sub(&e->b, end, from);
-    lb_if(&e->b, lb_cmp(&e->b, OP_GT, cnt, lb_int(&e->b, 0)));
-    emit_scope(e);
-    emit_bind_ex(e, (binding){.var = n->lane.var, .base = from, .vec_step = lanes, .lane = true});
-    emit_epoch(e);
-    red_loops(e, NULL, &n->reds[0], red, n->reds[0].n, acc, pay, found, mr, 1, cnt, lanes, true);
-    emit_unbind(e, nb);
-    emit_unscope(e);
-    lb_end(&e->b);
-  }
-  e->lane_reduced = false;
-  e->count = 0;
-  emit_epoch(e);
-}
-static void reduced_outer(ectx *e, nest *n, const ex_node *red, uint32_t from, lv acc[], lv pay[], lv found[],
-                          uint32_t mr, uint32_t lanes) {
-  if (from == n->reds[0].n) {
-    reduced_lane(e, n, red, acc, pay, found, mr, lanes);
-    return;
-  }
-  lv i, first, last;
-  if (long_sum_block(e, n->reds[0].v[from], &first, &last)) {
-    reduced_outer(e, n, red, from, acc, pay, found, mr, lanes);
-    long_sum_close(e, first, last);
-    return;
-  }
-  uint32_t nb = e->binds.n;
-  lv at = lb_int(&e->b, 0), end = emit_size(e, sym_extent(e->c, n->reds[0].v[from]));
-  bounded(e, n->reds[0].v[from], &at, &end);
-  lb_for(&e->b, sym_name(e->c, n->reds[0].v[from]), at, end, lb_int(&e->b, 1), 0, &i);
-  emit_scope(e);
-  emit_bind(e, n->reds[0].v[from], i);
-  reduced_outer(e, n, red, from + 1, acc, pay, found, mr, lanes);
-  emit_unbind(e, nb);
-  emit_unscope(e);
-  lb_end(&e->b);
-}
-
-/* Each lane has the best of its places: the least (greatest) payload among the lanes with the best value. NaN is
- * better than any. */
-static lv best_lane(ectx *e, const ex_node *red, const lv acc[], const lv pay[], const lv found[], uint32_t nv,
-                    uint32_t lanes) {
-  lbuild *b = &e->b;
-  etype t = exn(e->m, red->body)->type;
-  ltype B = lt(ET_BOOL, lanes), T = lt(t, lanes), I = lt(ET_I64, lanes);
-  bool last = red->op == RED_ARGMAX_LAST || red->op == RED_ARGMIN_LAST,
-       most = red->op == RED_ARGMAX || red->op == RED_ARGMAX_LAST;
-  rop value = most ? RED_MAX : RED_MIN, place = last ? RED_MAX : RED_MIN;
-  scalar none = {.i = last ? INT64_MIN : INT64_MAX};
-  lv nan[TILE_V], odd = 0, best = 0, at = 0;
-  for (uint32_t v = 0; v < nv; v++) {
-    lv have = lb_get(b, found[v]), x = lb_get(b, acc[v]);
-    nan[v] = et_kind(t) == K_FLOAT ? lb_op(b, OP_AND, B, have, lb_op(b, OP_ISNAN, B, x, 0, 0), 0)
-                                   : lb_const(b, B, (scalar){.i = 0});
-    odd = odd ? lb_op(b, OP_OR, B, odd, nan[v], 0) : nan[v];
-    x = lb_op(b, OP_SEL, T, lb_op(b, OP_AND, B, have, lb_op(b, OP_NOT, B, nan[v], 0, 0), 0), x,
-              lb_const(b, T, schedule_identity(value, t)));
-    best = best ? lb_op(b, schedule_combine(value), T, best, x, 0) : x;
-  }
-  odd = lb_hreduce(b, RED_ANY, odd);
-  lv is_odd = lb_splat(b, (uint16_t)lanes, odd), to_beat = lb_splat(b, (uint16_t)lanes, lb_hreduce(b, value, best));
-  for (uint32_t v = 0; v < nv; v++) {
-    lv equal = lb_op(b, OP_AND, B, lb_get(b, found[v]), lb_op(b, OP_EQ, B, lb_get(b, acc[v]), to_beat, 0), 0);
-    lv it = lb_op(b, OP_OR, B, nan[v], lb_op(b, OP_AND, B, equal, lb_op(b, OP_NOT, B, is_odd, 0, 0), 0), 0);
-    lv p = lb_op(b, OP_SEL, I, it, lb_get(b, pay[v]), lb_const(b, I, none));
-    at = at ? lb_op(b, schedule_combine(place), I, at, p, 0) : p;
-  }
-  at = lb_hreduce(b, place, at);
-  return lb_op(b, OP_SEL, lt(ET_I64, 1), lb_op(b, OP_EQ, lt(ET_BOOL, 1), at, lb_const(b, lt(ET_I64, 1), none), 0),
-               lb_int(b, 0), at);
-}
-
-/* Two sums in one group are two products that are added, and read nowhere else (two_products of fusion/fuse_join.c):
- * the second goes on where the first ended. */
-bool nest_goes_on(ectx *e, const nest *n, uint32_t i) {
-  uint64_t dummy;
-  if (!i || n->lane_reduced) return false;
-  for (uint32_t k = i - 1; k <= i; k++) {
-    const stage *s = xs(e->m, n->stages.v[k]);
-    const ex_node *red = exn(e->m, s->value);
-    if (red->kind != EX_REDUCE || red->op != RED_SUM || et_kind((etype)red->acc) != K_FLOAT ||
-        red->acc != xt(e->m, s->tensor)->type || map_getu(n->stored, s->tensor, &dummy))
-      return false;
-  }
-  return true;
-}
 uint32_t nest_row_fold(ectx *e, const nest *n) {
   return n->row2.var && !n->collapsed.var ? (uint32_t)sym_int_or(e->c, n->row.extent, 1) : 1;
 }
-/* The points row, row + 1, .. of the two variables that the rows count; at most one of them begins another value of
- * the outer one after each step. */
-static void bind_points(ectx *e, const nest *n, lv row, uint32_t mr) {
-  lbuild *b = &e->b;
-  ltype i64 = lt(ET_I64, 1);
-  lv *in = NEWN(e->a, lv, mr), *out = NEWN(e->a, lv, mr), first = n->row.lo ? n->row.lo : lb_int(b, 0),
-     end = n->row.hi ? n->row.hi : emit_size(e, n->row.extent), each = lb_sub(b, end, first),
-     q = lb_op(b, OP_IDIV, i64, row, each, 0);
-  out[0] = n->row2.lo ? lb_add(b, n->row2.lo, q) : q;
-  in[0] = lb_add(b, first, lb_sub(b, row, lb_mul(b, q, each)));
-  for (uint32_t r = 1; r < mr; r++) {
-    lv next = lb_addi(b, in[r - 1], 1), more = lb_cmp(b, OP_LT, next, end);
-    in[r] = lb_op(b, OP_SEL, i64, more, next, first);
-    out[r] = lb_op(b, OP_SEL, i64, more, out[r - 1], lb_addi(b, out[r - 1], 1 - EK_PLANTED("schedule-collapsed")));
-  }
-  emit_bind_ex(e, (binding){.var = n->row.var, .rows = in, .row_step = 1});
-  emit_bind_ex(e, (binding){.var = n->row2.var, .rows = out, .row_step = 1});
-}
-/* A tile of few sums waits for each of them from step to step: of an open number of rows, which has tiles of every
- * height, the few have two sums each, of every second point. */
-static bool sums_twice(ectx *e, const nest *n, uint32_t stage, const ex_node *root, uint32_t mr, uint32_t nv) {
-  enum { MAX_WAITING = 6 };
-  const u32vec *vars = &n->reds[stage];
-  if (mr * nv > MAX_WAITING || !n->row.var || sym_is_int(e->c, n->row.extent, NULL) ||
-      (n->blocking.on && n->blocking.panels) || root->op != RED_SUM || root->where ||
-      et_kind((etype)root->acc) != K_FLOAT || !vars->n || e->dot || e->window || e->streams.n ||
-      schedule_adds_loads(e, root))
-    return false;
-  for (uint32_t i = 0; i < e->ranges.n; i++)
-    if (e->ranges.v[i].var == vars->v[vars->n - 1]) return false;
-  int64_t ext = sym_int_or(e->c, sym_extent(e->c, vars->v[vars->n - 1]), 1);
-  return ext > 2 && ext % 2 == 0;
-}
-static bool has_ranges(const ectx *e, const ex_node *red) {
-  for (uint32_t i = 0; i < red->nargs; i++)
-    if (expr_range(e->m, red->args[i])) return true;
-  return false;
-}
-/* A tile's values of the variables that its ranges may hang on. */
-static void tile_ranges(ectx *e, const nest *n, uint32_t stage, lv row, lv lane, uint32_t mr, uint32_t nv, lv count) {
-  const ex_node *red = exn(e->m, xs(e->m, n->stages.v[stage])->value);
-  var_spans of = {0};
-  if (!has_ranges(e, red)) return;
-  if (n->row2.var) { /* points of two variables: of all of them */
-    range_span(e, &of, &n->row);
-    if (n->collapsed.var)
-      range_span(e, &of, &n->row2);
-    else
-      vec_push(e->a, of, ((var_span){n->row2.var, row, lb_addi(&e->b, row, mr / e->row_fold - 1)}));
-  } else if (n->row.var)
-    vec_push(e->a, of, ((var_span){n->row.var, row, lb_addi(&e->b, row, mr - 1)}));
-  if (n->lane.var && !n->lane_reduced) {
-    lv lanes = count ? lb_addi(&e->b, count, (int64_t)(nv - 1) * e->lanes) : lb_int(&e->b, (int64_t)nv * e->lanes);
-    vec_push(e->a, of, ((var_span){n->lane.var, lane, lb_addi(&e->b, lb_add(&e->b, lane, lanes), -1)}));
-  }
-  range_bounds(e, red, &of, RANGE_LANES, n->windows[stage]);
-}
-static bool tile_is_long(ectx *e, const nest *n, uint32_t stage, const ex_node *red, lv *acc, uint32_t mr,
-                         uint32_t lanes, uint32_t nv, long_sum *s) {
-  u32vec vars = {0};
-  for (uint32_t i = 0; i < n->reds[stage].n; i++) vec_push(e->a, vars, n->reds[stage].v[i]);
-  if (n->lane_reduced) vec_push(e->a, vars, n->lane.var);
-  return long_sum_begin(e, s, red, &vars, n->lane_reduced ? (int64_t)lanes * nv : 1, acc, mr * TILE_V);
-}
-static void micro_kernel(ectx *e, nest *n, lv row, lv lane, lv panel, uint32_t mr, uint32_t nv, lv count,
-                         uint32_t lanes) {
-  uint32_t nb = e->binds.n;
-  emit_scope(e);
-  e->row = n->row.var;
-  e->lane = n->lane.var;
-  e->lanes = lanes;
-  e->mr = mr;
-  e->unit = n->lane.var && !n->lane_reduced && (!n->lane.lo || (n->lane.unit && n->lane.unit % lanes == 0)) ? lanes : 0;
-  e->row_fold = n->row2.var ? nest_row_fold(e, n) : 0, e->row2 = n->row2.var;
-  if (n->collapsed.var)
-    bind_points(e, n, row, mr);
-  else if (n->row2.var) {
-    emit_bind_ex(e, (binding){.var = n->row.var, .base = lb_int(&e->b, 0), .row_step = 1, .row_mod = e->row_fold});
-    emit_bind_ex(
-        e, (binding){
-               .var = n->row2.var, .base = row, .row_step = 1, .row_div = e->row_fold + EK_PLANTED("schedule-row2")});
-  } else if (n->row.var)
-    emit_bind_ex(e, (binding){.var = n->row.var, .base = row, .row_step = 1});
-  if (n->lane.var && !n->lane_reduced)
-    emit_bind_ex(e, (binding){.var = n->lane.var, .base = lane, .vec_step = lanes, .lane = true});
-  emit_epoch(e);
-  bool vec = n->lane.var && !n->lane_reduced, waits = false;
-  results out = {0};
-  if (!value_reduces(e, xs(e->m, n->stages.v[0])->value)) fetch_places(e, n, lane);
-  for (uint32_t i = 0; i < n->stages.n; i++) {
-    stage *s = xs(e->m, n->stages.v[i]);
-    ex_node root = *exn(e->m, s->value);
-    etype st = xt(e->m, s->tensor)->type;
-    lv *regs = NEWN(e->a, lv, (size_t)mr * TILE_V);
-    uint32_t ln = vec ? lanes : 1;
-    if (root.kind == EX_REDUCE) {
-      bool arg = schedule_is_arg((rop)root.op);
-      etype at = arg ? exn(e->m, root.body)->type : (etype)root.acc;
-      uint32_t al = n->lane_reduced ? lanes : ln, anv = n->lane_reduced ? n->nv : nv;
-      lv *acc = NEWN(e->a, lv, (size_t)mr * TILE_V), *pay = NULL, *found = NULL;
-      if (arg) pay = NEWN(e->a, lv, (size_t)mr * TILE_V), found = NEWN(e->a, lv, (size_t)mr * TILE_V);
-      lv *before = nest_goes_on(e, n, i) ? e->locals.v[e->locals.n - 1].regs : NULL;
-      for (uint32_t r = 0; r < mr; r++)
-        for (uint32_t v = 0; v < anv; v++) {
-          uint32_t k = r * TILE_V + v;
-          if (n->idle >> r & 1) continue;
-          if (arg) {
-            schedule_arg_start(e, &root, n->lane_reduced, al, &acc[k], &pay[k], &found[k]);
-            continue;
-          }
-          acc[k] = lb_reg(&e->b, before ? before[k] : lb_const(&e->b, lt(at, al), schedule_identity((rop)root.op, at)));
-          /* x + -0 is x */
-          if (before)
-            before[k] = lb_const(&e->b, lt(at, al), (scalar){.f = EK_PLANTED("schedule-two-products") ? 1 : -0.0});
-        }
-      bool notes = notes_nan(n, &root);
-      if (notes) found = NEW(e->a, lv), *found = lb_reg(&e->b, lb_const(&e->b, lt(ET_BOOL, al), (scalar){.i = 0}));
-      uint32_t nc = e->ranges.n;
-      bool conditional = open_condition(e, &root);
-      outside_bounds(e, &root, n->windows[i]);
-      tile_ranges(e, n, i, row, lane, mr, nv, count);
-      uint32_t mark = sym_mark(e->c);
-      for (uint32_t k = nc; k < e->ranges.n; k++)
-        for (uint32_t q = 0; q < 2; q++)
-          if (e->ranges.v[k].facts[q]) sym_push(e->c, e->ranges.v[k].facts[q]);
-      long_sum blocks = {0};
-      bool is_long = !arg && tile_is_long(e, n, i, &root, acc, mr, al, anv, &blocks);
-      if (n->lane_reduced)
-        reduced_outer(e, n, &root, 0, acc, pay, found, mr, lanes);
-      else {
-        prepare_rows(e, n, i, mr);
-        if (n->blocking.on && n->blocking.panels)
-          blocking_streams(e, n, row, panel, mr);
-        else
-          fetch_ahead(e, n, i, row, mr), fetch_rows(e, n, i, mr, nv);
-        e->dot = dot_of(n, i, 0);
-        e->window = root.where || e->dot || mr * nv < 2 ? 0 : n->windows[i];
-        if (!arg && !is_long && sums_twice(e, n, i, &root, mr, nv)) {
-          e->second = NEWN(e->a, lv, (size_t)mr * TILE_V);
-          for (uint32_t k = 0; k < mr * TILE_V; k++)
-            if (acc[k]) e->second[k] = lb_reg(&e->b, lb_const(&e->b, lt(at, al), schedule_identity(RED_SUM, at)));
-        }
-        red_loops(e, s, &n->reds[i], &root, 0, acc, pay, found, mr, nv, count, ln, vec);
-        for (uint32_t k = 0; k < mr * TILE_V && e->second; k++)
-          if (acc[k])
-            lb_set(&e->b, acc[k],
-                   lb_op(&e->b, OP_ADD, lt(at, al), lb_get(&e->b, acc[k]), lb_get(&e->b, e->second[k]), 0));
-        e->second = NULL;
-        e->ahead.ptr = 0, e->streams.n = 0, e->rows = NULL, e->dot = NULL, e->window = 0;
-      }
-      long_sum_end(e, &blocks);
-      if (conditional) {
-        emit_unscope(e);
-        lb_end(&e->b);
-      }
-      e->ranges.n = nc;
-      sym_pop(e->c, mark);
-      if (n->lane_reduced && arg) {
-        regs[0] = best_lane(e, &root, acc, pay, found, n->nv, al);
-        e->lanes = 1;
-      } else if (n->lane_reduced) {
-        for (uint32_t r = 0; r < mr; r++) {
-          lv x = lb_get(&e->b, acc[r * TILE_V]);
-          for (uint32_t v = 1; v < anv - EK_PLANTED("schedule-sums"); v++)
-            x = notes ? beyond(e, &root, x, lb_get(&e->b, acc[v]))
-                      : lb_op(&e->b, schedule_combine((rop)root.op), lt(at, al), x, lb_get(&e->b, acc[r * TILE_V + v]),
-                              0);
-          x = al > 1 ? lb_hreduce(&e->b, (rop)root.op, x) : x;
-          if (notes)
-            x = lb_op(&e->b, OP_SEL, lt(at, 1),
-                      al > 1 ? lb_hreduce(&e->b, RED_ANY, lb_get(&e->b, *found)) : lb_get(&e->b, *found),
-                      lb_const(&e->b, lt(at, 1), (scalar){.f = NAN}), x);
-          regs[r * TILE_V] = at != st ? lb_op(&e->b, OP_CAST, lt(st, 1), x, 0, 0) : x;
-        }
-        e->lanes = 1;
-      } else {
-        waits = blocking_sum(e, n, (rop)root.op, row, panel, acc, mr, nv, lt(at, ln));
-        const packload *fixed = NULL;
-        for (uint32_t k = 0; k < n->packs.n; k++)
-          if (n->packs.v[k].stage == i && n->packs.v[k].fixed_point) fixed = &n->packs.v[k];
-        lv step[TILE_V] = {0};
-        for (uint32_t v = 0; fixed && v < nv; v++) step[v] = fixed_point_step(e, fixed, v);
-        for (uint32_t r = 0; r < mr; r++)
-          for (uint32_t v = 0; v < nv; v++) {
-            const lv in = arg ? pay[r * TILE_V + v] : acc[r * TILE_V + v];
-            lv x = in ? lb_get(&e->b, in) : lb_const(&e->b, lt(at, ln), schedule_identity((rop)root.op, at));
-            if (fixed) x = lb_op(&e->b, OP_MUL, lt(at, ln), x, step[v], 0);
-            if (!arg && at != st) x = lb_op(&e->b, OP_CAST, lt(st, ln), x, 0, 0);
-            regs[r * TILE_V + v] = x;
-          }
-      }
-    } else {
-      /* what stages have in common is emitted once */
-      ex value = n->stages.n > 1 ? emit_canonical(e, s->value) : s->value;
-      for (uint32_t r = 0; r < mr; r++)
-        for (uint32_t v = 0; v < nv; v++) {
-          e->r = r;
-          e->v = v;
-          e->count = v + 1 == nv ? count : 0;
-          evalue x = emit_value(e, value);
-          regs[r * TILE_V + v] = vec ? emit_vec(e, x, st) : x.v;
-        }
-    }
-    keep(e, n, n->stages.v[i], regs, vec, &out);
-    if (root.kind == EX_REDUCE || !n->row.var || i + 1 == n->stages.n) store_results(e, &out, vec, mr, nv, count);
-  }
-  if (waits) blocking_summed(e);
-  e->r = e->v = e->mr = e->row_fold = e->row2 = e->unit = 0;
-  e->count = 0;
-  e->lanes = 1;
-  emit_unbind(e, nb);
-  emit_unscope(e);
-  emit_epoch(e);
-}
-
-/* the values of the group in registers are valid only inside their micro-kernel, unless that stands in no loop at all
- * */
-static void block_micro_kernels(ectx *e, nest *n, lv row, uint32_t mr, uint32_t nv, uint32_t lanes);
-static void tile_micro_kernel(ectx *e, nest *n, lv row, lv lane, uint32_t mr, uint32_t nv, lv count, uint32_t lanes,
-                              bool looped) {
+/* What a tile takes of the lanes, the same for all of its rows. */
+typedef struct lanearg {
+  lv lane;        /* first lane */
+  lv count;       /* number of lanes of the last vector; 0: all */
+  uint32_t nv;    /* vectors of the tile */
+  uint32_t lanes; /* lanes of a vector */
+  bool looped;    /* it stands in a loop over lanes */
+} lanearg;
+static void block_micro_kernels(ectx *e, nest *n, const register_tile *t);
+/* mr rows from `row` on. The values of the group in registers are valid only inside their micro-kernel, unless that
+ * stands in no loop at all. */
+static void tile_micro_kernel(ectx *e, nest *n, const lanearg *a, lv row, uint32_t mr) {
+  register_tile t = {.row = row, .lane = a->lane, .mr = mr, .nv = a->nv, .count = a->count, .lanes = a->lanes};
   uint32_t nl = e->locals.n;
   if (n->blocking.on)
-    block_micro_kernels(e, n, row, mr, nv, lanes);
+    block_micro_kernels(e, n, &t);
   else
-    micro_kernel(e, n, row, lane, 0, mr, nv, count, lanes);
-  if (looped) e->locals.n = nl;
+    micro_kernel(e, n, &t);
+  if (a->looped || n->row.var) e->locals.n = nl;
 }
 
 /* The extent of a variable, if it is known and its range is made of whole tiles but for the end; else -1. */
@@ -630,9 +84,9 @@ static lv tiles_end(ectx *e, lv at, lv end, uint32_t mr, uint32_t most, lv *rest
 static lv values_of(ectx *e, const nvar *v) {
   return v->lo ? lb_sub(&e->b, v->hi, v->lo) : emit_size(e, v->extent);
 } /* number of values in the range of v */
-static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t lanes, bool looped) {
+static void row_tiles(ectx *e, nest *n, const lanearg *a) {
   if (!n->row.var) {
-    tile_micro_kernel(e, n, 0, lane, 1, nv, count, lanes, looped);
+    tile_micro_kernel(e, n, a, 0, 1);
     return;
   }
   nvar v = n->collapsed.var ? n->collapsed : n->row2.var ? n->row2 : n->row;
@@ -650,12 +104,12 @@ static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t
     int64_t full = ext / most * most;
     if (full) {
       lb_for(&e->b, sym_name(e->c, v.var), lo, until(e, &v, full), lb_int(&e->b, most), 0, &i);
-      tile_micro_kernel(e, n, i, lane, most * fold, nv, count, lanes, true);
+      tile_micro_kernel(e, n, a, i, most * fold);
       lb_end(&e->b);
     }
     if (ext == full || EK_PLANTED("schedule-rows")) return;
     bool last = open_last(e, &v, full);
-    tile_micro_kernel(e, n, lb_int(&e->b, full), lane, (uint32_t)(ext - full) * fold, nv, count, lanes, true);
+    tile_micro_kernel(e, n, a, lb_int(&e->b, full), (uint32_t)(ext - full) * fold);
     if (last) lb_end(&e->b);
     return;
   }
@@ -677,7 +131,7 @@ static void row_tiles(ectx *e, nest *n, lv lane, uint32_t nv, lv count, uint32_t
   for (uint32_t mr = most; mr > EK_PLANTED("schedule-open-rows"); mr = tile_fewer(mr)) {
     lv stop = tiles_end(e, lo, all, mr, most, rest);
     lb_for(&e->b, sym_name(e->c, v.var), lo, stop, lb_int(&e->b, mr), 0, &i);
-    tile_micro_kernel(e, n, i, lane, mr * fold, nv, count, lanes, true);
+    tile_micro_kernel(e, n, a, i, mr * fold);
     lb_end(&e->b);
     lo = stop;
   }
@@ -694,7 +148,8 @@ static lv there_and_back(ectx *e, const nest *n, lv i, lv lo, lv hi, int64_t ste
   return lb_op(&e->b, OP_SEL, lt(ET_I64, 1), e->back, lb_sub(&e->b, lb_add(&e->b, lo, lb_addi(&e->b, hi, -step)), i),
                i);
 }
-static void all_vars(ectx *e, nest *n, void *arg);
+typedef void nest_body(ectx *e, nest *n, void *arg); /* what stands inside loops */
+static nest_body all_vars;
 /* A loop of few steps, each of which does little and for one place only, is written out. */
 static bool written_out(ectx *e, const nest *n, const nvar *v) {
   enum { STEPS = 4, OPERATIONS = 32 };
@@ -708,10 +163,9 @@ static bool written_out(ectx *e, const nest *n, const nvar *v) {
   }
   return ops * (uint64_t)ext <= OPERATIONS;
 }
-static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, void (*then)(ectx *, nest *, void *), void *arg);
+static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, nest_body *then, void *arg);
 /* Calls `then` at value i of the first of vs. */
-static void at_value(ectx *e, nest *n, const nvar *vs, lv i, uint32_t k, void (*then)(ectx *, nest *, void *),
-                     void *arg) {
+static void at_value(ectx *e, nest *n, const nvar *vs, lv i, uint32_t k, nest_body *then, void *arg) {
   uint32_t nb = e->binds.n;
   emit_scope(e);
   emit_bind(e, vs->var, i);
@@ -719,7 +173,7 @@ static void at_value(ectx *e, nest *n, const nvar *vs, lv i, uint32_t k, void (*
   emit_unbind(e, nb);
   emit_unscope(e);
 }
-static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, void (*then)(ectx *, nest *, void *), void *arg) {
+static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, nest_body *then, void *arg) {
   if (k == 0) {
     then(e, n, arg);
     return;
@@ -736,17 +190,7 @@ static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, void (*then)
   lb_end(&e->b);
 }
 
-typedef struct lanearg {
-  lv lane;        /* first lane */
-  lv count;       /* number of lanes; 0: all */
-  uint32_t nv;    /* vectors of the tile */
-  uint32_t lanes; /* lanes of a vector */
-  bool looped;    /* it stands in a loop over lanes */
-} lanearg;
-static void inner_rows(ectx *e, nest *n, void *arg) {
-  lanearg *a = arg;
-  row_tiles(e, n, a->lane, a->nv, a->count, a->lanes, a->looped);
-}
+static void inner_rows(ectx *e, nest *n, void *arg) { row_tiles(e, n, arg); }
 /* The lanes of a panel that is not full, one by one: vectors along the innermost variable of the sum, if the
  * operand's neighbours lie there, stored lanes apart. */
 static bool pack_lanes(ectx *e, nest *n, const packload *k, const lanearg *a) {
@@ -913,20 +357,22 @@ static void lane_tile(ectx *e, nest *n, lv panel, lv lane, uint32_t nv, lv count
   if (n->lane_outer)
     vars_then(e, n, n->inner.v, n->inner.n, inner_rows, &a);
   else
-    row_tiles(e, n, lane, nv, count, lanes, looped);
+    row_tiles(e, n, &a);
   e->packs.n = np;
   emit_unbind(e, nb);
   emit_unscope(e);
 }
 /* The tiles of a block's panels, for the same rows. */
-static void block_micro_kernels(ectx *e, nest *n, lv row, uint32_t mr, uint32_t nv, uint32_t lanes) {
+static void block_micro_kernels(ectx *e, nest *n, const register_tile *t) {
+  register_tile panel = *t;
   uint32_t nb = e->binds.n, np = e->packs.n;
   lv i;
   lb_for(&e->b, "panel", n->blocking.from, n->blocking.to, lb_int(&e->b, 1), 0, &i);
   emit_scope(e);
   emit_bind(e, n->panel, i);
   take_packs(e, n);
-  micro_kernel(e, n, row, lb_muli(&e->b, i, (int64_t)nv * lanes), i, mr, nv, 0, lanes);
+  panel.lane = lb_muli(&e->b, i, (int64_t)t->nv * t->lanes), panel.panel = i;
+  micro_kernel(e, n, &panel);
   e->packs.n = np;
   emit_unbind(e, nb);
   emit_unscope(e);
@@ -945,7 +391,7 @@ static void block_rows(ectx *e, nest *n) {
     emit_unscope(e);
     lb_end(&e->b);
   }
-  row_tiles(e, n, 0, n->nv, 0, L, true);
+  row_tiles(e, n, &(lanearg){.nv = n->nv, .lanes = L, .looped = true});
 }
 /* Do the last lanes, fewer than a vector, run as a panel like those before, of which less is read and stored? Where a
  * tile has many values, code of their own would be as long as that of all others. */
@@ -984,7 +430,7 @@ static void lane_tiles(ectx *e, nest *n, void *arg) {
       else if (n->rows_outer) {
         n->blocking.from = lb_addi(&e->b, from, EK_PLANTED("schedule-rows-outer")), n->blocking.to = to,
         n->blocking.on = true;
-        row_tiles(e, n, 0, n->nv, 0, L, true);
+        row_tiles(e, n, &(lanearg){.nv = n->nv, .lanes = L, .looped = true});
         n->blocking.on = false;
       } else {
         lb_for(&e->b, "panel", from, to, lb_int(&e->b, 1), 0, &i);

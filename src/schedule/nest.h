@@ -14,7 +14,7 @@
 #ifndef EK_SCHEDULE_NEST_H
 #define EK_SCHEDULE_NEST_H
 #include "schedule/emit.h"
-enum { SUM_GROUP = 4 }; /* neighbours that a sum of loads adds first (nest.c) */
+enum { SUM_GROUP = 4 }; /* neighbours that a sum of loads adds first (micro_kernel.c) */
 
 /* A variable of a nest: its loop, and the range that the loop runs over. */
 typedef struct nvar {
@@ -156,6 +156,23 @@ typedef struct nest {
   /* nothing is fetched ahead */
   bool no_prefetch;
 } nest;
+/* A register tile of a nest: where it stands, and how large it is. */
+typedef struct register_tile {
+  /* first value of the variable on the rows, of row2, or number of the first point of collapsed points; 0: no rows */
+  lv row;
+  /* first value of the variable on the lanes; 0: none, or a reduced one */
+  lv lane;
+  /* number of its panel, where a block of panels is at work (nest.blocking); 0: none is */
+  lv panel;
+  /* rows */
+  uint32_t mr;
+  /* vectors of a row */
+  uint32_t nv;
+  /* lanes of the last vector; 0: all */
+  lv count;
+  /* lanes of a vector */
+  uint32_t lanes;
+} register_tile;
 /* lanes of a vector in which every stage of the group fits one register */
 uint32_t nest_lanes(ectx *e, const u32vec *stages);
 static inline nvar *nest_rows(nest *n) {
@@ -166,6 +183,8 @@ uint32_t nest_row_fold(ectx *e, const nest *n);
 /* no: values of one point, which stay in registers for the nests that follow */
 bool nest_loops(const nest *n);
 void nest_emit(ectx *e, nest *n);
+/* micro_kernel.c: computes the tile, and stores what goes to memory */
+void micro_kernel(ectx *e, nest *n, const register_tile *t);
 /* condition.c */
 /* opens an `if` when it returns true; bounds of variables go to e->ranges */
 bool open_condition(ectx *e, const ex_node *red);
@@ -187,6 +206,8 @@ enum { RANGE_LANES = 16, RANGE_PANEL = 64 }; /* values of a variable that a rang
 /* Where the variable's range (expr/range.c) lies for all of these, in whole `unit`s; false: it has none, or it is not
  * known there */
 bool range_of(ectx *e, atom var, const var_spans *of, int64_t unit, lv *lo, lv *hi);
+/* does the reduction have a variable with a range? */
+bool has_ranges(const ectx *e, const ex_node *red);
 /* ranges of the reduction's variables, added to e->ranges */
 void range_bounds(ectx *e, const ex_node *red, const var_spans *of, int64_t unit, atom unrolled);
 void nest_spans(ectx *e, const nest *n, var_spans *of); /* ranges of the variables of a nest */
@@ -213,11 +234,12 @@ void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr);
 /* blocking.c */
 /* all parts of the sum for the panels from..to-1 */
 void blocking_each(ectx *e, nest *n, lv from, lv to, void (*rows)(ectx *e, nest *n));
-/* adds what the tile has so far; true: what follows, up to blocking_summed, is for the last part only */
-bool blocking_sum(ectx *e, const nest *n, rop op, lv row, lv panel, const lv acc[], uint32_t mr, uint32_t nv, ltype t);
+/* adds what the tile has so far to its accumulators; true: what follows, up to blocking_summed, is for the last part
+ * only */
+bool blocking_sum(ectx *e, const nest *n, const register_tile *tile, rop op, ltype t, const lv acc[]);
 void blocking_summed(ectx *e);
-void blocking_streams(ectx *e, const nest *n, lv row, lv panel,
-                      uint32_t mr);                           /* what is to be fetched while a tile runs */
+/* what is to be fetched while a tile runs */
+void blocking_streams(ectx *e, const nest *n, const register_tile *tile);
 void nest_update(ectx *e, uint32_t stage, const map *stored); /* an update stage: init, then its updates */
 /* one iteration of its update u, whose variables are bound */
 void nest_update_step(ectx *e, uint32_t stage, uint32_t u);
