@@ -540,64 +540,62 @@ static evalue emit_held(ectx *e, ex x, const local *l) {
   return (evalue){lb_op(&e->b, OP_SEL, lt(t->type, e->lanes), cond, emit_vec(e, v, t->type), emit_vec(e, o, t->type)),
                   true};
 }
-static evalue emit_load(ectx *e, ex x) {
-  ex_node n = *exn(e->m, x);
-  const local *l = local_of(e, n.tensor);
-  if (l && l->regs) return emit_held(e, x, l);
-  for (uint32_t i = 0; i < e->packs.n; i++)
-    if (e->packs.v[i].load == x) {
-      const packed *k = &e->packs.v[i];
-      if (k->fixed_point) return (evalue){fixed_point_load(e, k), true};
-      return (evalue){lb_load_ex(&e->b, lt((etype)n.type, e->lanes), k->ptr, emit_packed(e, k, k->off), 0, 0, 0, 0),
-                      true};
-    }
-  const layout *lay = emit_layout(e, n.tensor);
-  tensor *t = xt(e->m, n.tensor);
-  lv ptr = emit_source(e, n.tensor);
-  sz idx[MAX_RANK];
-  bool safe[MAX_RANK], ok = reads_inside(e, x, idx, safe), lanewise = false;
-  for (uint32_t i = 0; i < n.nargs; i++) lanewise |= (dep_sz(e, idx[i]) & D_LANE) != 0;
-  if (ok) {
-    sz addr = emit_address(e, lay, idx);
-    lv rows[TILE_V];
-    if (lanewise && lanes_load_rows(e, t->type, ptr, addr, rows)) {
-      for (uint32_t r = 0; r < e->mr; r++)
-        map_putu(e->memo->m, copy_key(x, D_ROW | D_LANE, r, e->v), UINT64_C(1) << 32 | rows[r]);
-      return (evalue){rows[e->r], true};
-    }
-    return load_at(e, x, t->type, ptr, addr, 0, lanewise);
+/* A load from memory while it is emitted. */
+typedef struct tensor_load {
+  ex load;             /* the load */
+  ex_node n;           /* its node */
+  const tensor *t;     /* the tensor */
+  const layout *lay;   /* its layout */
+  lv ptr;              /* pointer to it */
+  sz idx[MAX_RANK];    /* the indices, resolved */
+  bool safe[MAX_RANK]; /* which of them are certain to be inside */
+} tensor_load;
+/* A load of places that are all inside. */
+static evalue load_inside(ectx *e, const tensor_load *d, bool lanewise) {
+  sz addr = emit_address(e, d->lay, d->idx);
+  lv rows[TILE_V];
+  if (!lanewise || !lanes_load_rows(e, d->t->type, d->ptr, addr, rows))
+    return load_at(e, d->load, d->t->type, d->ptr, addr, 0, lanewise);
+  for (uint32_t r = 0; r < e->mr; r++)
+    map_putu(e->memo->m, copy_key(d->load, D_ROW | D_LANE, r, e->v), UINT64_C(1) << 32 | rows[r]);
+  return (evalue){rows[e->r], true};
+}
+/* One place for all lanes, which may be outside: clamped, then selected; not read at all where the tensor may be
+ * empty. */
+static evalue load_guarded(ectx *e, const tensor_load *d) {
+  const etype type = d->t->type;
+  lv cond = 0;
+  bool some = true;
+  for (uint32_t i = 0; i < d->n.nargs; i++) {
+    if (d->safe[i]) continue;
+    some &= sym_ge0(e->c, sym_addi(e->c, d->t->shape[i], -1));
+    lv in = inside(e, emit_size(e, d->idx[i]), d->t->shape[i]);
+    cond = cond ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), cond, in, 0) : in;
   }
-  if (!lanewise) { /* scalar: clamp, then select; not at all where the tensor may be empty */
-    lv cond = 0;
-    bool some = true;
-    for (uint32_t i = 0; i < n.nargs; i++) {
-      if (safe[i]) continue;
-      some &= sym_ge0(e->c, sym_addi(e->c, t->shape[i], -1));
-      lv in = inside(e, emit_size(e, idx[i]), t->shape[i]);
-      cond = cond ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), cond, in, 0) : in;
-    }
-    lv at = emit_size(e, emit_address(e, lay, idx));
-    if (some) at = lb_op(&e->b, OP_SEL, lt(ET_I64, 1), cond, at, emit_size(e, lay->base));
-    lv v = some ? lb_load(&e->b, lt(t->type, 1), ptr, at) : lb_load_ex(&e->b, lt(t->type, 1), ptr, at, cond, 0, 0, 0);
-    if (!n.otherwise) return (evalue){v, false};
-    evalue o = emit_value(e, n.otherwise);
-    if (!o.vec) return (evalue){lb_op(&e->b, OP_SEL, lt(t->type, 1), cond, v, o.v), false};
-    return (evalue){lb_op(&e->b, OP_SEL, lt(t->type, e->lanes), lb_splat(&e->b, (uint16_t)e->lanes, cond),
-                          lb_splat(&e->b, (uint16_t)e->lanes, v), o.v),
-                    true};
-  }
-  /* An index that is one for all lanes goes to 0 where it is outside: a vector of which no lane counts may lie where
-   * there is no memory, and takes long even so. */
-  lv all = 0, cond = 0;
+  lv at = emit_size(e, emit_address(e, d->lay, d->idx));
+  if (some) at = lb_op(&e->b, OP_SEL, lt(ET_I64, 1), cond, at, emit_size(e, d->lay->base));
+  lv v = some ? lb_load(&e->b, lt(type, 1), d->ptr, at) : lb_load_ex(&e->b, lt(type, 1), d->ptr, at, cond, 0, 0, 0);
+  if (!d->n.otherwise) return (evalue){v, false};
+  evalue o = emit_value(e, d->n.otherwise);
+  if (!o.vec) return (evalue){lb_op(&e->b, OP_SEL, lt(type, 1), cond, v, o.v), false};
+  return (evalue){lb_op(&e->b, OP_SEL, lt(type, e->lanes), lb_splat(&e->b, (uint16_t)e->lanes, cond),
+                        lb_splat(&e->b, (uint16_t)e->lanes, v), o.v),
+                  true};
+}
+/* A vector of places of which some lanes may be outside: these are masked. An index that is one for all lanes goes to 0
+ * where it is outside: a vector of which no lane counts may lie where there is no memory, and takes long even so. */
+static evalue load_masked(ectx *e, tensor_load *d) {
+  const sz *shape = d->t->shape;
+  lv all = 0, cond = 0; /* of all lanes; of each */
   ltype bt = lt(ET_BOOL, e->lanes);
   uint32_t nb = e->binds.n;
-  for (uint32_t i = 0; i < n.nargs; i++) {
-    if (safe[i] || (dep_sz(e, idx[i]) & D_LANE)) continue;
-    lv v = emit_size(e, idx[i]), in = inside(e, v, t->shape[i]);
+  for (uint32_t i = 0; i < d->n.nargs; i++) {
+    if (d->safe[i] || (dep_sz(e, d->idx[i]) & D_LANE)) continue;
+    lv v = emit_size(e, d->idx[i]), in = inside(e, v, shape[i]);
     all = all ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), all, in, 0) : in;
     atom at;
-    sz there = sym_var(e->c, "inside", t->shape[i]);
-    if (!sym_ge0(e->c, sym_addi(e->c, t->shape[i], -1))) { /* the axis may be empty */
+    sz there = sym_var(e->c, "inside", shape[i]);
+    if (!sym_ge0(e->c, sym_addi(e->c, shape[i], -1))) { /* the axis may be empty */
       cond = lb_splat(&e->b, (uint16_t)e->lanes, all);
       continue;
     }
@@ -605,22 +603,39 @@ static evalue emit_load(ectx *e, ex x) {
       emit_bind(e, at,
                 EK_PLANTED("schedule-guard-lanes") ? lb_int(&e->b, 0)
                                                    : lb_op(&e->b, OP_SEL, lt(ET_I64, 1), in, v, lb_int(&e->b, 0)));
-    idx[i] = there;
+    d->idx[i] = there;
   }
-  for (uint32_t i = 0; i < n.nargs; i++) {
-    if (safe[i] || !(dep_sz(e, idx[i]) & D_LANE)) continue;
-    lv in = lanes_inside(e, idx[i], t->shape[i]);
+  for (uint32_t i = 0; i < d->n.nargs; i++) {
+    if (d->safe[i] || !(dep_sz(e, d->idx[i]) & D_LANE)) continue;
+    lv in = lanes_inside(e, d->idx[i], shape[i]);
     cond = cond ? lb_op(&e->b, OP_AND, bt, cond, in, 0) : in;
   }
   lv mask = cond;
   if (mask && e->count)
     mask = EK_PLANTED("schedule-mask") ? lane_mask(e) : lb_op(&e->b, OP_AND, bt, mask, lane_mask(e), 0);
-  evalue v = load_at(e, x, t->type, ptr, emit_address(e, lay, idx), mask, true);
+  evalue v = load_at(e, d->load, d->t->type, d->ptr, emit_address(e, d->lay, d->idx), mask, true);
   emit_unbind(e, nb);
-  if (!n.otherwise) return v;
+  if (!d->n.otherwise) return v;
   if (all) all = lb_splat(&e->b, (uint16_t)e->lanes, all), cond = cond ? lb_op(&e->b, OP_AND, bt, cond, all, 0) : all;
-  evalue o = emit_value(e, n.otherwise);
-  return (evalue){lb_op(&e->b, OP_SEL, lt(t->type, e->lanes), cond, v.v, emit_vec(e, o, t->type)), true};
+  evalue o = emit_value(e, d->n.otherwise);
+  const etype type = d->t->type;
+  return (evalue){lb_op(&e->b, OP_SEL, lt(type, e->lanes), cond, v.v, emit_vec(e, o, type)), true};
+}
+static evalue emit_load(ectx *e, ex x) {
+  tensor_load d = {.load = x, .n = *exn(e->m, x)};
+  const local *l = local_of(e, d.n.tensor);
+  if (l && l->regs) return emit_held(e, x, l);
+  for (uint32_t i = 0; i < e->packs.n; i++)
+    if (e->packs.v[i].load == x) {
+      const packed *k = &e->packs.v[i];
+      if (k->fixed_point) return (evalue){fixed_point_load(e, k), true};
+      return (evalue){lb_load_ex(&e->b, lt((etype)d.n.type, e->lanes), k->ptr, emit_packed(e, k, k->off), 0, 0, 0, 0),
+                      true};
+    }
+  d.lay = emit_layout(e, d.n.tensor), d.t = xt(e->m, d.n.tensor), d.ptr = emit_source(e, d.n.tensor);
+  bool ok = reads_inside(e, x, d.idx, d.safe), lanewise = false;
+  for (uint32_t i = 0; i < d.n.nargs; i++) lanewise |= (dep_sz(e, d.idx[i]) & D_LANE) != 0;
+  return ok ? load_inside(e, &d, lanewise) : lanewise ? load_masked(e, &d) : load_guarded(e, &d);
 }
 
 static scalar red_identity(rop op, etype t) {

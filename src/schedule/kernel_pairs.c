@@ -180,91 +180,128 @@ void pairs_put(kctx *k, const u32vec *stages, lv place, lv rank) {
   emit_unscope(e);
   emit_epoch(e);
 }
-void kernel_ranking(kctx *k, const u32vec *stages) {
-  uint32_t si = stages->v[0];
+/* A radix sort of the places of a ranking, from the lowest digit on, while it is emitted. Keys and their places lie in
+ * one half of their scratch; each digit moves them to the other one. */
+typedef struct radix_sort {
+  etype type;     /* type of the keys */
+  etype place;    /* type of the places */
+  int64_t digits; /* digits of a key */
+  lv n;           /* number of places */
+  lv one;         /* 1, of the type of the places */
+  lv keys;        /* pointer to the keys: n, twice */
+  lv from;        /* pointer to the place that each key is of */
+  lv count;       /* pointer to a number for each value of each digit: keys with it, then where the next one goes */
+  lv half;        /* register: first element of the half that holds the keys */
+} radix_sort;
+/* Writes the keys and places in order of the places, and counts the values of all digits. */
+static void radix_begin(kctx *k, const ranking *r, radix_sort *s) {
   ectx *e = &k->e;
-  ctx *c = k->c;
   lbuild *b = &e->b;
-  ranking r;
-  expr_ranking(k->m, si, k->a, &r);
-  bool stored = layout_materialised(k->p, xs(k->m, si)->tensor);
-  if (!stored && kernel_first(k, stages)) return;
-  etype t = (etype)exn(k->m, r.key)->type, u = key_type(t);
-  sz places = sym_extent(c, r.p);
-  int64_t lo, hi, digits = (int64_t)et_bytes(u);
-  sym_range(c, places, &lo, &hi);
-  etype it = hi < INT32_MAX ? ET_I32 : ET_I64; /* a place */
-  lv keys = kernel_scratch(k, u, sym_muli(c, places, 2)), from = kernel_scratch(k, it, sym_muli(c, places, 2)),
-     count = kernel_scratch(k, it, sym_int(c, digits * BUCKETS));
-  lv n = emit_size(e, places), zero = lb_int(b, 0), one = lb_const(b, lt(it, 1), (scalar){.i = 1}), i;
-  pairs_points(k, si, &r.p, 1);
-  i = loop_to(b, "bucket", lb_int(b, digits * BUCKETS));
-  lb_store(b, count, i, lb_const(b, lt(it, 1), (scalar){.i = 0}));
+  const ltype P = lt(s->place, 1);
+  const etype t = (etype)exn(k->m, r->key)->type;
+  lv i = loop_to(b, "bucket", lb_int(b, s->digits * BUCKETS));
+  lb_store(b, s->count, i, lb_const(b, P, (scalar){.i = 0}));
   lb_end(b);
-  i = loop_to(b, "place", n);
+  i = loop_to(b, "place", s->n);
   emit_scope(e);
-  emit_bind(e, r.p, i);
+  emit_bind(e, r->p, i);
   emit_epoch(e);
-  lv key = key_of(b, t, emit_value(e, r.key).v, r.falling);
-  lb_store(b, keys, i, key);
-  lb_store(b, from, i, lb_op(b, OP_CAST, lt(it, 1), i, 0, 0));
-  for (int64_t d = 0; d < digits; d++) {
+  lv key = key_of(b, t, emit_value(e, r->key).v, r->falling);
+  lb_store(b, s->keys, i, key);
+  lb_store(b, s->from, i, lb_op(b, OP_CAST, P, i, 0, 0));
+  for (int64_t d = 0; d < s->digits; d++) {
     lv at = lb_addi(b, digit_of(b, key, lb_int(b, d * DIGIT)), d * BUCKETS);
-    lb_store(b, count, at, lb_op(b, OP_ADD, lt(it, 1), lb_load(b, lt(it, 1), count, at), one, 0));
+    lb_store(b, s->count, at, lb_op(b, OP_ADD, P, lb_load(b, P, s->count, at), s->one, 0));
   }
   emit_unscope(e);
   lb_end(b);
-  /* keys and their places lie in one half of the room, and go to the other one */
-  lv half = lb_reg(b, zero);
-  lv d = loop_to(b, "digit", lb_int(b, digits)), first = lb_muli(b, d, BUCKETS), shift = lb_muli(b, d, DIGIT);
-  lv sum = lb_reg(b, lb_const(b, lt(it, 1), (scalar){.i = 0})),
-     differ = lb_reg(b, lb_const(b, lt(ET_BOOL, 1), (scalar){.i = 1}));
-  i = loop_to(b, "bucket", lb_int(b, BUCKETS));
-  lv at = lb_add(b, first, i), have = lb_load(b, lt(it, 1), count, at), before = lb_get(b, sum);
-  lb_store(b, count, at, before);
-  lb_set(b, sum, lb_op(b, OP_ADD, lt(it, 1), before, have, 0));
-  lv all = lb_op(b, OP_EQ, lt(ET_BOOL, 1), lb_op(b, OP_CAST, i64(), have, 0, 0), n, 0);
-  lb_set(b, differ,
-         lb_op(b, OP_AND, lt(ET_BOOL, 1), lb_get(b, differ), lb_op(b, OP_NOT, lt(ET_BOOL, 1), all, 0, 0), 0));
+  s->half = lb_reg(b, lb_int(b, 0));
+}
+/* Turns the counts of the digit from `first` on into where its values begin; returns whether keys differ in it. */
+static lv radix_offsets(lbuild *b, const radix_sort *s, lv first) {
+  const ltype P = lt(s->place, 1), B = lt(ET_BOOL, 1);
+  lv sum = lb_reg(b, lb_const(b, P, (scalar){.i = 0})), differ = lb_reg(b, lb_const(b, B, (scalar){.i = 1}));
+  lv i = loop_to(b, "bucket", lb_int(b, BUCKETS));
+  lv at = lb_add(b, first, i), have = lb_load(b, P, s->count, at), before = lb_get(b, sum);
+  lb_store(b, s->count, at, before);
+  lb_set(b, sum, lb_op(b, OP_ADD, P, before, have, 0));
+  lv all = lb_op(b, OP_EQ, B, lb_op(b, OP_CAST, i64(), have, 0, 0), s->n, 0);
+  lb_set(b, differ, lb_op(b, OP_AND, B, lb_get(b, differ), lb_op(b, OP_NOT, B, all, 0, 0), 0));
   lb_end(b);
-  lb_if(b, lb_get(b, differ));
-  lv here = lb_get(b, half), there = lb_sub(b, n, here);
-  i = loop_to(b, "place", n);
-  lv src = lb_add(b, here, i), moved = lb_load(b, lt(u, 1), keys, src);
-  at = lb_add(b, first, digit_of(b, moved, shift));
-  lv pos = lb_load(b, lt(it, 1), count, at), to = lb_add(b, there, lb_op(b, OP_CAST, i64(), pos, 0, 0));
-  lb_store(b, count, at, lb_op(b, OP_ADD, lt(it, 1), pos, one, 0));
-  lb_store(b, keys, to, moved);
-  lb_store(b, from, to, lb_load(b, lt(it, 1), from, src));
+  return lb_get(b, differ);
+}
+/* Moves keys and places to the other half, in order of each digit. */
+static void radix_digits(lbuild *b, const radix_sort *s) {
+  const ltype P = lt(s->place, 1), K = lt(s->type, 1);
+  lv d = loop_to(b, "digit", lb_int(b, s->digits)), first = lb_muli(b, d, BUCKETS), shift = lb_muli(b, d, DIGIT);
+  lb_if(b, radix_offsets(b, s, first));
+  lv here = lb_get(b, s->half), there = lb_sub(b, s->n, here);
+  lv i = loop_to(b, "place", s->n);
+  lv src = lb_add(b, here, i), key = lb_load(b, K, s->keys, src);
+  lv at = lb_add(b, first, digit_of(b, key, shift));
+  lv pos = lb_load(b, P, s->count, at), to = lb_add(b, there, lb_op(b, OP_CAST, i64(), pos, 0, 0));
+  lb_store(b, s->count, at, lb_op(b, OP_ADD, P, pos, s->one, 0));
+  lb_store(b, s->keys, to, key);
+  lb_store(b, s->from, to, lb_load(b, P, s->from, src));
   lb_end(b);
-  lb_set(b, half, there);
+  lb_set(b, s->half, there);
   lb_end(b);
   lb_end(b);
-  pairs_values(k, stages);
+}
+/* What the stages are of the sorted places: the first's ranks, where they are `stored`, and what the others write by
+ * rank. */
+static void radix_results(kctx *k, const u32vec *stages, const ranking *r, const radix_sort *s, bool stored) {
+  ectx *e = &k->e;
+  lbuild *b = &e->b;
+  const ltype P = lt(s->place, 1), K = lt(s->type, 1), B = lt(ET_BOOL, 1);
+  const etype t = (etype)exn(k->m, r->key)->type;
   bool nans = et_kind(t) == K_FLOAT && stages->n > 1;
-  lv stop = stored || !r.first ? n : lb_op(b, OP_MIN, i64(), n, lb_int(b, r.first), 0), begin = lb_get(b, half);
-  lv end = lb_op(b, OP_MAX, i64(), lb_add(b, begin, lb_addi(b, n, -1)), zero, 0),
-     ends_nan = nans ? is_nan(b, lb_load(b, lt(u, 1), keys, end)) : 0;
-  i = loop_to(b, "position", stop);
+  lv stop = stored || !r->first ? s->n : lb_op(b, OP_MIN, i64(), s->n, lb_int(b, r->first), 0),
+     begin = lb_get(b, s->half);
+  lv end = lb_op(b, OP_MAX, i64(), lb_add(b, begin, lb_addi(b, s->n, -1)), lb_int(b, 0), 0),
+     ends_nan = nans ? is_nan(b, lb_load(b, K, s->keys, end)) : 0;
+  lv i = loop_to(b, "position", stop);
   emit_scope(e);
-  lv sorted = lb_add(b, begin, i), place = lb_op(b, OP_CAST, i64(), lb_load(b, lt(it, 1), from, sorted), 0, 0);
-  key = lb_load(b, lt(u, 1), keys, sorted);
+  lv sorted = lb_add(b, begin, i), place = lb_op(b, OP_CAST, i64(), lb_load(b, P, s->from, sorted), 0, 0);
+  lv key = lb_load(b, K, s->keys, sorted);
   if (stored) {
     uint32_t nb = e->binds.n;
-    emit_bind(e, r.p, place);
+    emit_bind(e, r->p, place);
     emit_epoch(e);
-    store_rank(k, si, rank_of(b, t, key, i));
+    store_rank(k, stages->v[0], rank_of(b, t, key, i));
     emit_unbind(e, nb);
   }
   if (nans) { /* each NaN ranks first, too; what is written last counts: a NaN */
-    lv first = lb_cmp(b, OP_EQ, i, zero);
-    lb_if(b, lb_op(b, OP_OR, lt(ET_BOOL, 1), first, lb_op(b, OP_NOT, lt(ET_BOOL, 1), is_nan(b, key), 0, 0), 0));
-    sorted = lb_op(b, OP_SEL, i64(), lb_op(b, OP_AND, lt(ET_BOOL, 1), first, ends_nan, 0), end, sorted);
-    place = lb_op(b, OP_CAST, i64(), lb_load(b, lt(it, 1), from, sorted), 0, 0);
+    lv first = lb_cmp(b, OP_EQ, i, lb_int(b, 0));
+    lb_if(b, lb_op(b, OP_OR, B, first, lb_op(b, OP_NOT, B, is_nan(b, key), 0, 0), 0));
+    sorted = lb_op(b, OP_SEL, i64(), lb_op(b, OP_AND, B, first, ends_nan, 0), end, sorted);
+    place = lb_op(b, OP_CAST, i64(), lb_load(b, P, s->from, sorted), 0, 0);
   }
   if (stages->n > 1) pairs_put(k, stages, place, i);
   if (nans) lb_end(b);
   emit_unscope(e);
   lb_end(b);
+}
+void kernel_ranking(kctx *k, const u32vec *stages) {
+  ctx *c = k->c;
+  ranking r;
+  expr_ranking(k->m, stages->v[0], k->a, &r);
+  bool stored = layout_materialised(k->p, xs(k->m, stages->v[0])->tensor);
+  if (!stored && kernel_first(k, stages)) return;
+  sz places = sym_extent(c, r.p);
+  int64_t lo, hi;
+  sym_range(c, places, &lo, &hi);
+  radix_sort s = {.type = key_type((etype)exn(k->m, r.key)->type), .place = hi < INT32_MAX ? ET_I32 : ET_I64};
+  s.digits = (int64_t)et_bytes(s.type);
+  s.keys = kernel_scratch(k, s.type, sym_muli(c, places, 2));
+  s.from = kernel_scratch(k, s.place, sym_muli(c, places, 2));
+  s.count = kernel_scratch(k, s.place, sym_int(c, s.digits * BUCKETS));
+  s.n = emit_size(&k->e, places);
+  s.one = lb_const(&k->e.b, lt(s.place, 1), (scalar){.i = 1});
+  pairs_points(k, stages->v[0], &r.p, 1);
+  radix_begin(k, &r, &s);
+  radix_digits(&k->e.b, &s);
+  pairs_values(k, stages);
+  radix_results(k, stages, &r, &s, stored);
   pairs_points_end(k);
 }

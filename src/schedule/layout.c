@@ -51,6 +51,11 @@ typedef struct padding {
   int64_t steps; /* places between two that are read together */
   int64_t count; /* places that are read together; 0: none */
 } padding;
+/* How a tensor is padded. */
+typedef struct paddings {
+  int64_t size;   /* bytes of an element */
+  padding far[2]; /* the places that are wanted together; of an axis in both, each counts */
+} paddings;
 static int64_t gcd(int64_t a, int64_t b) {
   while (b) {
     int64_t r = a % b;
@@ -71,15 +76,19 @@ sz layout_padded_stride(splan *p, sz stride, int64_t size, int64_t steps, int64_
   }
   return stride;
 }
+/* The layout of axes in this order, outermost first (NULL: as they are numbered), with elements before and after each
+ * (NULL: none); pad NULL: no padding. */
 static layout in_order(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi,
-                       int64_t size, const padding far[2], sz *elems) {
+                       const paddings *pad, sz *elems) {
   ctx *c = p->m->c;
   layout l = {.known = true, .rank = rank, .axes = NEWN(p->l->a, laxis, rank ? rank : 1), .base = sym_int(c, 0)};
   sz stride = sym_int(c, 1);
   for (uint32_t k = rank; k-- > 0;) {
     uint32_t ax = order ? order[k] : k;
-    for (uint32_t i = 0; far && i < 2; i++)
-      if (far[i].count && ax == far[i].axis) stride = layout_padded_stride(p, stride, size, far[i].steps, far[i].count);
+    for (uint32_t i = 0; pad && i < 2; i++) {
+      const padding *far = &pad->far[i];
+      if (far->count && ax == far->axis) stride = layout_padded_stride(p, stride, pad->size, far->steps, far->count);
+    }
     ldigit *d = NEW(p->l->a, ldigit);
     *d = (ldigit){shape[ax], stride};
     l.axes[ax] = (laxis){.n = 1, .d = d, .lo = lo ? lo[ax] : 0, .hi = hi ? hi[ax] : 0};
@@ -96,7 +105,7 @@ static layout in_order(splan *p, const sz *shape, uint32_t rank, const uint32_t 
 }
 layout layout_dense(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, const sz *lo, const sz *hi,
                     sz *elems) {
-  return in_order(p, shape, rank, order, lo, hi, 0, NULL, elems);
+  return in_order(p, shape, rank, order, lo, hi, NULL, elems);
 }
 bool layout_materialised(const splan *p, tid t) { return p->layouts[t].buffer != 0; }
 bool layout_inside(const emodule *m, const stage *s) {
@@ -607,7 +616,7 @@ static void own_buffer(lay *L, tid t, const uint32_t *as, bool alone) { /* alone
   padding rows = ours && L->mat[t] ? row_padding(L, t, order) : (padding){0},
           pieces = ours ? piece_padding(L, t, order) : (padding){0};
   L->p->layouts[t] = in_order(L->p, shape, x->rank, is_out ? NULL : order, halo ? lo : NULL, halo ? hi : NULL,
-                              et_bytes(x->type), (padding[2]){rows, pieces}, &elems);
+                              &(paddings){et_bytes(x->type), {rows, pieces}}, &elems);
   L->p->layouts[t].together = pieces.count, L->p->layouts[t].pieces = pieces.axis;
   if (halo) L->p->layouts[t].fill = arena_dup(L->a, &h->fill, sizeof h->fill);
   if (walks) {

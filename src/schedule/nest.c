@@ -2,7 +2,6 @@
  * the row, how large a tile) are made in tile.c; here they are carried out. */
 #include "schedule/nest.h"
 #include "schedule/tile.h"
-#include <string.h>
 
 uint32_t nest_lanes(ectx *e, const u32vec *stages) {
   uint32_t l = target_lanes(e->p->t, ET_F32);

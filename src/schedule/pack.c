@@ -239,88 +239,111 @@ contents pack_contents(emodule *m, tid t, const packing *k) {
   x.pack = k;
   return x;
 }
+/* Variables that count through a constant while it is packed. */
+typedef struct pack_vars {
+  nvar v[MAX_RANK * 2]; /* those that select, then those of the reduction */
+  uint32_t n;           /* how many there are */
+  uint32_t nsel;        /* how many of them select */
+  bool digit;           /* one is a digit of the number of a chunk's point */
+  int64_t sel;          /* choices of those that select */
+  int64_t inner;        /* points of the reduction */
+  int64_t uses;         /* uses of each element, at least */
+  sz off;               /* number of the current choice */
+  sz step;              /* number of the current point of the reduction */
+} pack_vars;
+/* Where in its constant a load reads, in elements; 0: it may be outside. */
+static sz constant_address(ectx *e, const ex_node *load, const tensor *t) {
+  sz at = sym_int(e->c, 0);
+  for (uint32_t i = 0; i < load->nargs; i++) {
+    sz idx = emit_resolve(e, load->args[i]);
+    if (!emit_in_range(e, NULL, i, idx, t->shape[i])) return 0;
+    at = sym_add(e->c, sym_mul(e->c, at, t->shape[i]), idx);
+  }
+  return at;
+}
+/* Lists the variables that an address may have. Returns the address without what a chunk's point selects by its rest,
+ * which goes to the pack. */
+static sz list_variables(ectx *e, const nest *n, const u32vec *reds, const tensor *t, sz at, packing *pack,
+                         pack_vars *x) {
+  ctx *c = e->c;
+  int64_t elems, spacing = 0, values = 1;
+  for (uint32_t i = 0; i < n->outer.n && x->n < MAX_RANK; i++) x->v[x->n++] = n->outer.v[i];
+  x->digit = nd_count(&t->data, &elems) && chunk_digit(e, n, reds, at, elems, &x->v[x->n]);
+  x->n += x->digit;
+  sz inside = point_rest(e, n, at, &spacing, &values);
+  if (inside) {
+    at = sym_sub(c, at, sym_muli(c, inside, spacing));
+    add_dim(pack, true, values, spacing + EK_PLANTED("schedule-collapsed-digit"));
+    x->off = inside, x->sel = values;
+  } else if (n->point.var)
+    x->v[x->n++] = n->point;
+  for (uint32_t i = 0; i < n->inner.n && x->n < MAX_RANK; i++) x->v[x->n++] = n->inner.v[i];
+  x->nsel = x->n;
+  for (uint32_t i = 0; i < reds->n && x->n < 2 * MAX_RANK; i++)
+    x->v[x->n++] = (nvar){.var = reds->v[i], .extent = sym_extent(c, reds->v[i])};
+  return at;
+}
+/* Takes the variables out of the address into the pack, with the number of the choice and of the point. False: it is
+ * not affine in them, or an extent is open. */
+static bool add_variables(ectx *e, sz at, packing *pack, pack_vars *x) {
+  ctx *c = e->c;
+  for (uint32_t i = 0; i < x->n; i++) {
+    const nvar *v = &x->v[i];
+    int64_t ext, step;
+    sz coef, rest, here = sym_of_atom(c, v->var);
+    if (!sym_linear(c, at, v->var, &coef, &rest) || !sym_is_int(c, coef, &step)) return false;
+    if (i < x->nsel && step == 0) { /* a variable of step 0 does not select */
+      x->uses = fixed_point_uses(e->p, x->uses, v->extent);
+      continue;
+    }
+    if (!sym_is_int(c, v->extent, &ext)) return false;
+    at = rest;
+    add_dim(pack, i < x->nsel, ext, step);
+    if (i < x->nsel)
+      x->sel *= ext, x->off = sym_add(c, sym_muli(c, x->off, ext), here);
+    else
+      x->inner *= ext, x->step = sym_add(c, sym_muli(c, x->step, ext), here);
+  }
+  return sym_is_int(c, at, &pack->base);
+}
 bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const interleaved *lanes_of, packload *out) {
   ctx *c = e->c;
   const u32vec *reds = &n->reds[stage];
   const ex_node *ln = exn(e->m, load);
   tensor *t = xt(e->m, ln->tensor);
   if (t->kind != TK_CONST || ln->otherwise || !n->lane.var) return false;
-  sz at = sym_int(c, 0);
-  for (uint32_t i = 0; i < ln->nargs; i++) {
-    sz idx = emit_resolve(e, ln->args[i]);
-    if (!emit_in_range(e, NULL, i, idx, t->shape[i])) return false;
-    at = sym_add(c, sym_mul(c, at, t->shape[i]), idx);
-  }
-  int64_t lanes, lane_stride, base, k;
-  sz coef, rest;
-  if (!sym_is_int(c, n->lane.extent, &lanes) || !sym_linear(c, at, n->lane.var, &coef, &rest) ||
+  int64_t lanes, lane_stride;
+  sz at = constant_address(e, ln, t), coef, rest;
+  if (!at || !sym_is_int(c, n->lane.extent, &lanes) || !sym_linear(c, at, n->lane.var, &coef, &rest) ||
       !sym_is_int(c, coef, &lane_stride) || lane_stride == 0)
     return false;
-  int64_t sel = 1, inner = 1,
-          uses = fixed_point_uses(e->p, n->row.var ? fixed_point_uses(e->p, 1, n->row.extent) : 1,
-                                  n->row2.var ? n->row2.extent : sym_int(c, 1));
   packing *pack = NEW(e->p->l->a, packing);
-  uint32_t L = n->lanes;
-  int64_t nr = n->lane_reduced ? lanes : (int64_t)n->nv * L, npanels = (lanes + nr - 1) / nr;
-  sz off = sym_int(c, 0), pan = n->panel ? sym_of_atom(c, n->panel) : sym_int(c, 0), r;
-  nvar vars[MAX_RANK * 2];
-  uint32_t nvars = 0;
-  for (uint32_t i = 0; i < n->outer.n && nvars < MAX_RANK; i++) vars[nvars++] = n->outer.v[i];
-  uint32_t nsel = nvars;
-  int64_t elems;
-  bool digit = nd_count(&t->data, &elems) && chunk_digit(e, n, reds, rest, elems, &vars[nvars]);
-  nvars += digit;
-  int64_t spacing = 0, values = 1;
-  sz inside = point_rest(e, n, rest, &spacing, &values);
-  if (inside) {
-    rest = sym_sub(c, rest, sym_muli(c, inside, spacing));
-    add_dim(pack, true, values, spacing + EK_PLANTED("schedule-collapsed-digit"));
-    off = inside, sel = values;
-  } else if (n->point.var)
-    vars[nvars++] = n->point;
-  for (uint32_t i = 0; i < n->inner.n && nvars < MAX_RANK; i++) vars[nvars++] = n->inner.v[i];
-  nsel = nvars;
-  for (uint32_t i = 0; i < reds->n && nvars < 2 * MAX_RANK; i++)
-    vars[nvars++] = (nvar){.var = reds->v[i], .extent = sym_extent(c, reds->v[i])};
-  for (uint32_t i = 0; i < nvars; i++) {
-    int64_t ext, st;
-    if (!sym_linear(c, rest, vars[i].var, &coef, &r) || !sym_is_int(c, coef, &st)) return false;
-    if (i < nsel && st == 0) { /* a variable of step 0 does not select */
-      uses = fixed_point_uses(e->p, uses, vars[i].extent);
-      continue;
-    }
-    if (!sym_is_int(c, vars[i].extent, &ext)) return false;
-    rest = r;
-    add_dim(pack, i < nsel, ext, st);
-    if (i < nsel) {
-      sel *= ext;
-      off = sym_add(c, sym_muli(c, off, ext), sym_of_atom(c, vars[i].var));
-    } else
-      inner *= ext;
-  }
-  if (!sym_is_int(c, rest, &base)) return false;
-  off = sym_add(c, sym_muli(c, off, npanels), pan);
-  sz red = sym_int(c, 0);
-  for (uint32_t i = nsel; i < nvars; i++) {
-    if (!sym_is_int(c, vars[i].extent, &k)) return false;
-    red = sym_add(c, sym_muli(c, red, k), sym_of_atom(c, vars[i].var));
-  }
-  int64_t total, size = et_bytes(t->type);
+  pack_vars x = {.sel = 1, .inner = 1, .off = sym_int(c, 0), .step = sym_int(c, 0)};
+  x.uses = fixed_point_uses(e->p, n->row.var ? fixed_point_uses(e->p, 1, n->row.extent) : 1,
+                            n->row2.var ? n->row2.extent : sym_int(c, 1));
+  rest = list_variables(e, n, reds, t, rest, pack, &x);
+  if (!add_variables(e, rest, pack, &x)) return false;
+  const uint32_t L = n->lanes;
+  const int64_t nr = n->lane_reduced ? lanes : (int64_t)n->nv * L, npanels = (lanes + nr - 1) / nr, inner = x.inner;
+  sz off = sym_add(c, sym_muli(c, x.off, npanels), n->panel ? sym_of_atom(c, n->panel) : sym_int(c, 0));
+  int64_t total, k, elems, size = et_bytes(t->type);
   /* no element may be packed more than once */
-  if (digit && (!mul64(sel, inner, &total) || !mul64(total, lanes, &total) || total > elems)) return false;
-  if (!mul64(sel * npanels * inner * lanes_of->n, nr, &total) || !mul64(total, size, &k)) return false;
+  if (x.digit &&
+      (!nd_count(&t->data, &elems) || !mul64(x.sel, inner, &total) || !mul64(total, lanes, &total) || total > elems))
+    return false;
+  if (!mul64(x.sel * npanels * inner * lanes_of->n, nr, &total) || !mul64(total, size, &k)) return false;
   pack->pairs = dot_of(n, stage, load) != NULL;
   if (lanes_of->n > 1) add_dim(pack, false, lanes_of->n, lanes_of->step), pack->interleaved = lanes_of->n;
-  pack->size = size, pack->base = base, pack->lane_step = lane_stride, pack->lanes = lanes, pack->nr = nr,
-  pack->panels = npanels, pack->depth = inner * lanes_of->n;
+  pack->size = size, pack->lane_step = lane_stride, pack->lanes = lanes, pack->nr = nr, pack->panels = npanels,
+  pack->depth = inner * lanes_of->n;
   const contents from = pack_contents(e->m, ln->tensor, pack);
-  if (!digit && !pack->pairs && lanes_of->all && whole_panels(e, n, stage, lanes, nr, lanes_of->n, L) &&
-      fixed_point_pays(e, load, exn(e->m, xs(e->m, n->stages.v[stage])->value), uses / lanes_of->n))
+  if (!x.digit && !pack->pairs && lanes_of->all && whole_panels(e, n, stage, lanes, nr, lanes_of->n, L) &&
+      fixed_point_pays(e, load, exn(e->m, xs(e->m, n->stages.v[stage])->value), x.uses / lanes_of->n))
     pack->fixed_point = L;
   const int64_t all = packing_row(pack), row = pack->fixed_point ? fixed_point_row(all, L) : all,
                 item = packing_item(pack) / size;
   sz next = sym_muli(c, sym_addi(c, off, 1), item), steps = sym_muli(c, off, item);
-  off = sym_add(c, sym_addi(c, steps, item - inner * row), sym_muli(c, red, row));
+  off = sym_add(c, sym_addi(c, steps, item - inner * row), sym_muli(c, x.step, row));
   total = packing_bytes(pack) / size;
   buffer b = {.kind = BUF_WEIGHTS,
               .type = pack->fixed_point ? ET_I32 : t->type,
@@ -335,7 +358,7 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const interleaved 
                     .buffer = e->p->buffers.n - 1,
                     .off = off,
                     .next = next,
-                    .step = red,
+                    .step = x.step,
                     .depth = inner,
                     .nr = row,
                     .fixed_point = pack->fixed_point ? (uint32_t)(all / L) : 0,
