@@ -7,7 +7,7 @@
  * a placement itself never costs a kernel: it is virtual.
  *
  * Pieces over equal loops that read the same tensor are computed together: what they have in common is then
- * computed once.
+ * computed once. Those whose loops are the outer ones of others become one kernel with these.
  */
 #include "fusion/fuse.h"
 
