@@ -763,7 +763,8 @@ static void tile_of_values(const tiling *w, int64_t vecs, choice *ch) {
   ctx *c = w->e->c;
   uint32_t together = 1;
   ch->row = row_of_strided_lanes(w->e, w->acc, w->domain, ch->lane, &together);
-  if (w->given->row_given && ch->row != w->given->row) ch->row = w->given->row, together = 1;
+  if (w->given->row_given && ch->row != w->given->row)
+    ch->row = w->given->row == ch->lane ? 0 : w->given->row, together = 1;
   ch->mr =
       ch->row ? (uint32_t)max64(1, min64(w->lanes / together, emit_extent(c, sym_extent(c, ch->row), w->lanes))) : 1;
   ch->nv = ch->row || vecs < 2 || w->stages->n > 8 ? 1 : 2; /* many values live together fill the registers alone */

@@ -4,10 +4,11 @@
  *   random_schedules [-j JOBS] [-n TRIALS] [-s SEED] [-p PRIMITIVE] [-t TARGET] [-v] MODEL.onnx...
  *
  * TRIALS a model: each takes the recorded schedule of one kernel, changes one primitive at random (or only PRIMITIVE),
- * leaves out what hangs on it, compiles the model with that, and runs it with 1 and 2 threads on the inputs of
- * NAME.npz, beside NAME.onnx. A trial is a process of its own, so that a crash is one failure. -v: what each trial is.
- * At the end a table: trials of each primitive, how many were legal, and the reasons of refusals by how often they were
- * given; then `N passed, N failed, N skipped`, counted by trial (those of a model without NAME.npz are skipped).
+ * leaves out what hangs on it, compiles the model with that, and runs it with 1 and 2 threads on the inputs of NAME.npz
+ * or NAME.ref.npz, beside NAME.onnx. A trial is a process of its own, so that a crash is one failure. -v: what each
+ * trial is. At the end a table: trials of each primitive, how many were legal, and the reasons of refusals by how often
+ * they were given; then `N passed, N failed, N skipped`, counted by trial (those of a model without inputs are
+ * skipped).
  */
 #include "check.h"
 #include "schedule/record.h"
@@ -368,10 +369,12 @@ static void judge(const trial *t, verdict *v) {
     state = hash_bytes(&t->seed, sizeof t->seed, hash_bytes(t->path, strlen(t->path), 0));
     draw(2);
     schedules *all = schedules_parse(c, "recorded", (bytes){(const uint8_t *)text, strlen(text)});
-    const char *base = arena_fmt(ctx_arena(c), "%.*s.npz", (int)(strlen(t->path) - 5), t->path);
+    const int stem = (int)(strlen(t->path) - strlen(".onnx"));
+    const char *inputs = arena_fmt(ctx_arena(c), "%.*s.npz", stem, t->path);
+    if (!file_exists(inputs)) inputs = arena_fmt(ctx_arena(c), "%.*s.ref.npz", stem, t->path);
     if (!draw_change(c, all, &how, &changed)) {
       v->code = 0;
-    } else if (npz_read(c, base, &z) && compile(s, t->path, 1, NULL, &m, &plain)) {
+    } else if (npz_read(c, inputs, &z) && compile(s, t->path, 1, NULL, &m, &plain)) {
       v->is = how.is;
       if (verbose)
         printf("%s seed %llu: %s\n%s", t->path, (unsigned long long)t->seed, primitive_forms[how.is].name, changed.s),
