@@ -24,17 +24,17 @@ uint32_t nest_row_fold(ectx *e, const nest *n) {
   return n->row2.var && !n->collapsed.var ? (uint32_t)sym_int_or(e->c, n->row.extent, 1) : 1;
 }
 /* What a tile takes of the lanes, the same for all of its rows. */
-typedef struct lanearg {
+typedef struct tile_lanes {
   lv lane;        /* first lane */
   lv count;       /* number of lanes of the last vector; 0: all */
   uint32_t nv;    /* vectors of the tile */
   uint32_t lanes; /* lanes of a vector */
   bool looped;    /* it stands in a loop over lanes */
-} lanearg;
+} tile_lanes;
 static void block_micro_kernels(ectx *e, nest *n, const register_tile *t);
 /* mr rows from `row` on. The values of the group in registers are valid only inside their micro-kernel, unless that
  * stands in no loop at all. */
-static void tile_micro_kernel(ectx *e, nest *n, const lanearg *a, lv row, uint32_t mr) {
+static void tile_micro_kernel(ectx *e, nest *n, const tile_lanes *a, lv row, uint32_t mr) {
   register_tile t = {.row = row, .lane = a->lane, .mr = mr, .nv = a->nv, .count = a->count, .lanes = a->lanes};
   uint32_t nl = e->locals.n;
   if (n->blocking.on)
@@ -83,7 +83,40 @@ static lv tiles_end(ectx *e, lv at, lv end, uint32_t mr, uint32_t most, lv *rest
 static lv values_of(ectx *e, const nvar *v) {
   return v->lo ? lb_sub(&e->b, v->hi, v->lo) : emit_size(e, v->extent);
 } /* number of values in the range of v */
-static void row_tiles(ectx *e, nest *n, const lanearg *a) {
+/* Opens a loop over parts of the rows lo..hi-1 of two variables, each with one value of row2 where its rows are
+ * enough for a tile; lo and hi are then the part's. */
+static void open_parts(ectx *e, const nest *n, lv *lo, lv *hi) {
+  enum { ENOUGH = 4 };
+  lbuild *b = &e->b;
+  ltype i64 = lt(ET_I64, 1);
+  lv each = values_of(e, &n->row),
+     size = lb_op(b, OP_SEL, i64, lb_cmp(b, OP_GE, each, lb_int(b, ENOUGH)), each,
+                  lb_op(b, OP_MAX, i64, lb_sub(b, *hi, *lo), lb_int(b, 1), 0)),
+     g;
+  lb_for(b, "part", lb_int(b, 0), lb_op(b, OP_IDIV, i64, lb_addi(b, lb_add(b, lb_sub(b, *hi, *lo), size), -1), size, 0),
+         lb_int(b, 1), 0, &g);
+  emit_scope(e);
+  *lo = lb_add(b, *lo, lb_mul(b, g, size)), *hi = lb_op(b, OP_MIN, i64, lb_add(b, *lo, size), *hi, 0);
+}
+/* Tiles over an open number of values lo.. of the rows' variable: as many as there are of `most` values, then of
+ * fewer. */
+static void open_rows(ectx *e, nest *n, const tile_lanes *a, const nvar *v, lv lo, uint32_t most) {
+  const uint32_t fold = nest_row_fold(e, n);
+  lv hi = v->hi ? v->hi : emit_size(e, v->extent), rest[2], i;
+  if (n->partitioned) open_parts(e, n, &lo, &hi);
+  for (uint32_t mr = most; mr > EK_PLANTED("schedule-open-rows"); mr = tile_fewer(mr)) {
+    lv stop = tiles_end(e, lo, hi, mr, most, rest);
+    lb_for(&e->b, sym_name(e->c, v->var), lo, stop, lb_int(&e->b, mr), 0, &i);
+    tile_micro_kernel(e, n, a, i, mr * fold);
+    lb_end(&e->b);
+    lo = stop;
+  }
+  if (!n->partitioned) return;
+  emit_unscope(e);
+  lb_end(&e->b);
+}
+/* The tiles of all rows, for these lanes. */
+static void row_tiles(ectx *e, nest *n, const tile_lanes *a) {
   if (!n->row.var) {
     tile_micro_kernel(e, n, a, 0, 1);
     return;
@@ -99,44 +132,20 @@ static void row_tiles(ectx *e, nest *n, const lanearg *a) {
   lv lo = v.lo ? v.lo : lb_int(&e->b, 0), i;
   int64_t ext = in_units(e, &v, most);
   n->idle = ext >= 0 && n->row2.var && !n->collapsed.var ? idle_rows(e, n, most) : 0;
-  if (ext >= 0) {
-    int64_t full = ext / most * most;
-    if (full) {
-      lb_for(&e->b, sym_name(e->c, v.var), lo, until(e, &v, full), lb_int(&e->b, most), 0, &i);
-      tile_micro_kernel(e, n, a, i, most * fold);
-      lb_end(&e->b);
-    }
-    if (ext == full || EK_PLANTED("schedule-rows")) return;
-    bool last = open_last(e, &v, full);
-    tile_micro_kernel(e, n, a, lb_int(&e->b, full), (uint32_t)(ext - full) * fold);
-    if (last) lb_end(&e->b);
+  if (ext < 0) {
+    open_rows(e, n, a, &v, lo, most);
     return;
   }
-  lv hi = v.hi ? v.hi : emit_size(e, v.extent), all = hi;
-  if (n->partitioned) {
-    enum { ENOUGH = 4 };
-    lbuild *b = &e->b;
-    ltype i64 = lt(ET_I64, 1);
-    lv each = values_of(e, &n->row),
-       size = lb_op(b, OP_SEL, i64, lb_cmp(b, OP_GE, each, lb_int(b, ENOUGH)), each,
-                    lb_op(b, OP_MAX, i64, lb_sub(b, hi, lo), lb_int(b, 1), 0)),
-       g;
-    lb_for(b, "part", lb_int(b, 0), lb_op(b, OP_IDIV, i64, lb_addi(b, lb_add(b, lb_sub(b, hi, lo), size), -1), size, 0),
-           lb_int(b, 1), 0, &g);
-    emit_scope(e);
-    lo = lb_add(b, lo, lb_mul(b, g, size)), all = lb_op(b, OP_MIN, i64, lb_add(b, lo, size), hi, 0);
-  }
-  lv rest[2];
-  for (uint32_t mr = most; mr > EK_PLANTED("schedule-open-rows"); mr = tile_fewer(mr)) {
-    lv stop = tiles_end(e, lo, all, mr, most, rest);
-    lb_for(&e->b, sym_name(e->c, v.var), lo, stop, lb_int(&e->b, mr), 0, &i);
-    tile_micro_kernel(e, n, a, i, mr * fold);
+  int64_t full = ext / most * most;
+  if (full) {
+    lb_for(&e->b, sym_name(e->c, v.var), lo, until(e, &v, full), lb_int(&e->b, most), 0, &i);
+    tile_micro_kernel(e, n, a, i, most * fold);
     lb_end(&e->b);
-    lo = stop;
   }
-  if (!n->partitioned) return;
-  emit_unscope(e);
-  lb_end(&e->b);
+  if (ext == full || EK_PLANTED("schedule-rows")) return;
+  bool last = open_last(e, &v, full);
+  tile_micro_kernel(e, n, a, lb_int(&e->b, full), (uint32_t)(ext - full) * fold);
+  if (last) lb_end(&e->b);
 }
 /* Every second step of a recurrence goes through its constants from behind: what a cache too small for all of them
  * has kept is then used first. i of lo, lo + step, .., hi - step. */
@@ -192,7 +201,7 @@ static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, nest_body *t
 static void inner_rows(ectx *e, nest *n, void *arg) { row_tiles(e, n, arg); }
 /* The lanes of a panel that is not full, one by one: vectors along the innermost variable of the sum, if the
  * operand's neighbours lie there, stored lanes apart. */
-static bool pack_lanes(ectx *e, nest *n, const packload *k, const lanearg *a) {
+static bool pack_lanes(ectx *e, nest *n, const packload *k, const tile_lanes *a) {
   const u32vec *red = &n->reds[k->stage];
   atom along = red->n ? red->v[red->n - 1] : 0;
   const ex_node *load = exn(e->m, k->load);
@@ -233,7 +242,7 @@ static bool pack_lanes(ectx *e, nest *n, const packload *k, const lanearg *a) {
 }
 /* The whole panel in squares of lanes and neighbours of the sum's innermost variable, where the operand's neighbours
  * lie there. Returns from which value of that variable on the panel is left to do. */
-static int64_t pack_exchanged(ectx *e, nest *n, const packload *k, const lanearg *a) {
+static int64_t pack_exchanged(ectx *e, nest *n, const packload *k, const tile_lanes *a) {
   const u32vec *red = &n->reds[k->stage];
   atom along = red->n ? red->v[red->n - 1] : 0;
   const ex_node *load = exn(e->m, k->load);
@@ -281,7 +290,7 @@ static int64_t pack_exchanged(ectx *e, nest *n, const packload *k, const lanearg
   return whole;
 }
 /* copies this panel of a run-time operand into scratch, lanes innermost */
-static void pack_panel(ectx *e, nest *n, lanearg *a) {
+static void pack_panel(ectx *e, nest *n, tile_lanes *a) {
   for (uint32_t i = 0; i < n->packs.n; i++) {
     packload *k = &n->packs.v[i];
     if (k->constant) continue;
@@ -345,8 +354,8 @@ static void take_packs(ectx *e, nest *n) {
   }
   emit_epoch(e);
 }
-static void lane_tile(ectx *e, nest *n, lv panel, lv lane, uint32_t nv, lv count, uint32_t lanes, bool looped) {
-  lanearg a = {lane, count, nv, lanes, looped};
+/* The tiles of these lanes, which are those of a panel or a part of it. */
+static void lane_tile(ectx *e, nest *n, lv panel, tile_lanes a) {
   uint32_t nb = e->binds.n, np = e->packs.n;
   emit_scope(e);
   if (n->panel) emit_bind(e, n->panel, panel);
@@ -385,12 +394,12 @@ static void block_rows(ectx *e, nest *n) {
            lb_int(&e->b, 1), 0, &i);
     emit_scope(e);
     emit_bind(e, n->panel, i);
-    pack_panel(e, n, &(lanearg){lb_muli(&e->b, i, (int64_t)n->nv * L), 0, n->nv, L, true});
+    pack_panel(e, n, &(tile_lanes){lb_muli(&e->b, i, (int64_t)n->nv * L), 0, n->nv, L, true});
     emit_unbind(e, nb);
     emit_unscope(e);
     lb_end(&e->b);
   }
-  row_tiles(e, n, &(lanearg){.nv = n->nv, .lanes = L, .looped = true});
+  row_tiles(e, n, &(tile_lanes){.nv = n->nv, .lanes = L, .looped = true});
 }
 /* Do the last lanes, fewer than a vector, run as a panel like those before, of which less is read and stored? Where a
  * tile has many values, code of their own would be as long as that of all others. */
@@ -399,63 +408,69 @@ static bool masks_last_panel(const ectx *e, const nest *n, int64_t full, int64_t
   return e->p->t->masks && full && rest && n->nv == 1 && n->stages.n >= MIN_STAGES && !n->lane.lo &&
          !n->blocking.panels && !n->rows_outer;
 }
-static void lane_tiles(ectx *e, nest *n, void *arg) {
-  bool looped = arg != NULL;
-  if (!n->lane.var || n->lane_reduced) {
-    lane_tile(e, n, 0, 0, 1, 0, lanes_of(n), looped);
-    return;
-  }
-  uint32_t L = lanes_of(n), W = n->nv * L;
+/* All full panels of a known number of lanes, of which there is one at least. */
+static void full_panels(ectx *e, nest *n, int64_t full) {
+  const uint32_t L = lanes_of(n), W = n->nv * L;
+  tile_lanes a = {.nv = n->nv, .lanes = L, .looped = true};
   lv i;
-  int64_t ext = in_units(e, &n->lane, W);
-  if (ext >= 0) {
-    int64_t full = ext / W, rest = ext - full * W;
-    if (masks_last_panel(e, n, full, rest)) {
-      lb_for(&e->b, "panel", lb_int(&e->b, 0), lb_int(&e->b, full + 1), lb_int(&e->b, 1), 0, &i);
-      const lv lane = lb_muli(&e->b, i, W), left = lb_sub(&e->b, lb_int(&e->b, ext), lane);
-      const lv count = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), left, lb_int(&e->b, W), 0);
-      lane_tile(e, n, i, lane, 1, lb_addi(&e->b, count, -EK_PLANTED("schedule-last-panel")), L, true);
-      lb_end(&e->b);
-      return;
-    }
-    if (full == 1 && !n->lane.lo)
-      lane_tile(e, n, lb_int(&e->b, 0), lb_int(&e->b, 0), n->nv, 0, L, true);
-    else if (full) {
-      lv w = lb_int(&e->b, W),
-         from = n->lane.lo ? lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), n->lane.lo, w, 0) : lb_int(&e->b, 0),
-         to = n->lane.lo ? lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), n->lane.hi, w, 0) : lb_int(&e->b, full);
-      if (n->blocking.panels)
-        blocking_each(e, n, from, to, block_rows);
-      else if (n->rows_outer) {
-        n->blocking.from = lb_addi(&e->b, from, EK_PLANTED("schedule-rows-outer")), n->blocking.to = to,
-        n->blocking.on = true;
-        row_tiles(e, n, &(lanearg){.nv = n->nv, .lanes = L, .looped = true});
-        n->blocking.on = false;
-      } else {
-        lb_for(&e->b, "panel", from, to, lb_int(&e->b, 1), 0, &i);
-        i = there_and_back(e, n, i, from, to, 1);
-        lane_tile(e, n, i, lb_muli(&e->b, i, W), n->nv, 0, L, true);
-        lb_end(&e->b);
-      }
-    }
-    if (!rest) return;
-    bool last = open_last(e, &n->lane, full * W);
-    if (rest % L == 0 || e->p->t->masks)
-      lane_tile(e, n, lb_int(&e->b, full), lb_int(&e->b, full * W), (uint32_t)((rest + L - 1) / L),
-                rest % L ? lb_int(&e->b, rest % L - EK_PLANTED("schedule-lanes")) : 0, L, true);
-    else {
-      if (rest >= L) lane_tile(e, n, lb_int(&e->b, full), lb_int(&e->b, full * W), (uint32_t)(rest / L), 0, L, true);
-      lb_for(&e->b, "tail", lb_int(&e->b, full * W + rest / L * L), lb_int(&e->b, ext - EK_PLANTED("schedule-tail")),
-             lb_int(&e->b, 1), 0, &i);
-      lane_tile(e, n, lb_int(&e->b, full), i, 1, 0, 1, true);
-      lb_end(&e->b);
-    }
-    if (last) lb_end(&e->b);
+  if (full == 1 && !n->lane.lo) {
+    a.lane = lb_int(&e->b, 0);
+    lane_tile(e, n, a.lane, a);
     return;
   }
-  /* run-time extent or range: full tiles, single vectors, tail. A range starts at a multiple of W (panels) */
-  lv lo = n->lane.lo ? n->lane.lo : lb_int(&e->b, 0), hi = n->lane.hi ? n->lane.hi : emit_size(e, n->lane.extent);
-  lv at = lo, w = lb_int(&e->b, W);
+  lv w = lb_int(&e->b, W),
+     from = n->lane.lo ? lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), n->lane.lo, w, 0) : lb_int(&e->b, 0),
+     to = n->lane.lo ? lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), n->lane.hi, w, 0) : lb_int(&e->b, full);
+  if (n->blocking.panels)
+    blocking_each(e, n, from, to, block_rows);
+  else if (n->rows_outer) {
+    n->blocking.from = lb_addi(&e->b, from, EK_PLANTED("schedule-rows-outer")), n->blocking.to = to,
+    n->blocking.on = true;
+    row_tiles(e, n, &a);
+    n->blocking.on = false;
+  } else {
+    lb_for(&e->b, "panel", from, to, lb_int(&e->b, 1), 0, &i);
+    i = there_and_back(e, n, i, from, to, 1);
+    a.lane = lb_muli(&e->b, i, W);
+    lane_tile(e, n, i, a);
+    lb_end(&e->b);
+  }
+}
+/* Full panels, and the last one with its last lanes masked, in one loop: see masks_last_panel. */
+static void masked_panels(ectx *e, nest *n, int64_t ext, int64_t full) {
+  const uint32_t L = lanes_of(n), W = n->nv * L;
+  lv i;
+  lb_for(&e->b, "panel", lb_int(&e->b, 0), lb_int(&e->b, full + 1), lb_int(&e->b, 1), 0, &i);
+  const lv lane = lb_muli(&e->b, i, W), left = lb_sub(&e->b, lb_int(&e->b, ext), lane);
+  const lv count = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), left, lb_int(&e->b, W), 0);
+  lane_tile(e, n, i, (tile_lanes){lane, lb_addi(&e->b, count, -EK_PLANTED("schedule-last-panel")), 1, L, true});
+  lb_end(&e->b);
+}
+/* The lanes behind the full panels, of a known number of lanes. */
+static void rest_lanes(ectx *e, nest *n, int64_t ext, int64_t full) {
+  const uint32_t L = lanes_of(n), W = n->nv * L;
+  const int64_t rest = ext - full * W;
+  const bool last = open_last(e, &n->lane, full * W);
+  const lv panel = lb_int(&e->b, full), lane = lb_int(&e->b, full * W);
+  if (rest % L == 0 || e->p->t->masks) {
+    lv count = rest % L ? lb_int(&e->b, rest % L - EK_PLANTED("schedule-lanes")) : 0;
+    lane_tile(e, n, panel, (tile_lanes){lane, count, (uint32_t)((rest + L - 1) / L), L, true});
+  } else {
+    lv i;
+    if (rest >= L) lane_tile(e, n, panel, (tile_lanes){lane, 0, (uint32_t)(rest / L), L, true});
+    lb_for(&e->b, "tail", lb_int(&e->b, full * W + rest / L * L), lb_int(&e->b, ext - EK_PLANTED("schedule-tail")),
+           lb_int(&e->b, 1), 0, &i);
+    lane_tile(e, n, panel, (tile_lanes){i, 0, 1, 1, true});
+    lb_end(&e->b);
+  }
+  if (last) lb_end(&e->b);
+}
+/* Lanes of a run-time extent or range: full tiles, single vectors, tail. A range starts at a multiple of a panel's
+ * lanes. */
+static void open_lanes(ectx *e, nest *n) {
+  const uint32_t L = lanes_of(n);
+  lv at = n->lane.lo ? n->lane.lo : lb_int(&e->b, 0), hi = n->lane.hi ? n->lane.hi : emit_size(e, n->lane.extent),
+     w = lb_int(&e->b, n->nv * L), i;
   ltype I = lt(ET_I64, 1);
   for (int pass = 0; pass < (n->nv > 1 ? 2 : 1); pass++) {
     uint32_t nv = pass ? 1 : n->nv, step = nv * L;
@@ -463,19 +478,35 @@ static void lane_tiles(ectx *e, nest *n, void *arg) {
     lv stop = lb_add(&e->b, at, lb_muli(&e->b, trips, step));
     lb_for(&e->b, sym_name(e->c, n->lane.var), at, stop, lb_int(&e->b, step), 0, &i);
     i = there_and_back(e, n, i, at, stop, step);
-    lane_tile(e, n, lb_op(&e->b, OP_IDIV, I, i, w, 0), i, nv, 0, L, true);
+    lane_tile(e, n, lb_op(&e->b, OP_IDIV, I, i, w, 0), (tile_lanes){i, 0, nv, L, true});
     lb_end(&e->b);
     at = stop;
   }
   if (e->p->t->masks) {
-    lv cnt = lb_addi(&e->b, lb_sub(&e->b, hi, at), -EK_PLANTED("schedule-open-lanes"));
-    lb_if(&e->b, lb_cmp(&e->b, OP_GT, cnt, lb_int(&e->b, 0)));
-    lane_tile(e, n, lb_op(&e->b, OP_IDIV, I, at, w, 0), at, 1, cnt, L, true);
-    lb_end(&e->b);
+    lv count = lb_addi(&e->b, lb_sub(&e->b, hi, at), -EK_PLANTED("schedule-open-lanes"));
+    lb_if(&e->b, lb_cmp(&e->b, OP_GT, count, lb_int(&e->b, 0)));
+    lane_tile(e, n, lb_op(&e->b, OP_IDIV, I, at, w, 0), (tile_lanes){at, count, 1, L, true});
   } else {
     lb_for(&e->b, "tail", at, EK_PLANTED("schedule-open-tail") ? lb_addi(&e->b, hi, -1) : hi, lb_int(&e->b, 1), 0, &i);
-    lane_tile(e, n, lb_op(&e->b, OP_IDIV, I, i, w, 0), i, 1, 0, 1, true);
-    lb_end(&e->b);
+    lane_tile(e, n, lb_op(&e->b, OP_IDIV, I, i, w, 0), (tile_lanes){i, 0, 1, 1, true});
+  }
+  lb_end(&e->b);
+}
+/* The tiles of all lanes. arg: not NULL where they stand in a loop */
+static void lane_tiles(ectx *e, nest *n, void *arg) {
+  const uint32_t L = lanes_of(n);
+  if (!n->lane.var || n->lane_reduced) {
+    lane_tile(e, n, 0, (tile_lanes){.nv = 1, .lanes = L, .looped = arg != NULL});
+    return;
+  }
+  const int64_t W = (int64_t)n->nv * L, ext = in_units(e, &n->lane, W), full = ext / W, rest = ext % W;
+  if (ext < 0)
+    open_lanes(e, n);
+  else if (masks_last_panel(e, n, full, rest))
+    masked_panels(e, n, ext, full);
+  else {
+    if (full) full_panels(e, n, full);
+    if (rest) rest_lanes(e, n, ext, full);
   }
 }
 
