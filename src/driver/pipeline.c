@@ -247,6 +247,8 @@ bool pipe_program(pipeline *p) {
                      .unread = p->unread,
                      .no_reuse = p->o.no_reuse,
                      .record = p->o.record};
+  if (p->o.schedules && p->o.level == 0)
+    ctx_fail(p->c, E_USAGE, "schedules are followed from optimisation level 1 on; level 0 has plain loops");
   if (p->o.schedules) {
     const bytes text = {(const uint8_t *)p->o.schedules, strlen(p->o.schedules)};
     o.stated = schedules_parse(p->c, p->o.schedules_name, text);

@@ -255,7 +255,6 @@ static atom stated_window(kctx *k, const directive *d, const choice *ch, const u
     kernel_refuse(k, d, "%s has more than %d steps, or an open number of them", d->words.v[0], WINDOW_STEPS);
   return v;
 }
-/* the nest of a group over `domain`; ranged (may be NULL) replaces the range of one of its variables */
 nest kernel_nest(kctx *k, const u32vec *group, const u32vec *domain, choice ch, const accesses *acc) {
   nest n = {.mr = ch.mr,
             .nv = ch.nv,
@@ -579,6 +578,7 @@ static void emit_kernel(splan *p, const kernel_ref *q, const recurrence_launch *
     kernel_multi(&k, &gs);
   } else
     kernel_multi(&k, &gs);
+  kernel_check_used(&k);
   if (k.scratch_ptr) k.l.args.v[k.scratch_arg].size = k.scratch;
   k.l.scratch = k.scratch;
   /* so many chunks of several groups are worth threads, however little is computed in each */

@@ -134,6 +134,7 @@ const char *kernel_nest_name(const kctx *k, const u32vec *group);
 const directive *stated(kctx *k, const u32vec *group, primitive is);
 /* the next one from index *at on, of a primitive that may be stated several times; NULL: there is none */
 const directive *stated_next(kctx *k, const u32vec *group, primitive is, uint32_t *at);
+void kernel_check_used(kctx *k); /* refuses what is stated and was not asked for: it does not apply */
 bool directive_is(const directive *d, uint32_t word, const char *text); /* d may be NULL */
 /* an error at the directive: why it cannot be followed; unwinds */
 _Noreturn void kernel_refuse(kctx *k, const directive *d, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -12,7 +12,6 @@ const primitive_form primitive_forms[P_COUNT] = {
                  "the nests of a chunk compute N values of a variable that they share"},
     [P_ROLL] = {"roll", false, false, 2, 2, "VARIABLE N",
                 "a tensor is computed N rows at a time just ahead of the window that reads it"},
-    [P_BY] = {"by", false, false, 1, 1, "the algorithm", "computed by an algorithm of its own instead of nests"},
     [P_ORDER] = {"order", true, false, 0, ANY, "VARIABLE.. or (VARIABLE VARIABLE ..)",
                  "the variables of the loops, outermost first; in parentheses: collapsed into one loop"},
     [P_LANES] = {"lanes", true, false, 1, 2, "VARIABLE N, or none", "the variable along the N lanes of a vector"},
@@ -43,9 +42,9 @@ directive *record_add(arena *a, kernel_record *k, nest_record *n, primitive is) 
 }
 void record_word(arena *a, directive *d, const char *word) { vec_push(a, d->words, word); }
 void record_number(arena *a, directive *d, int64_t n) { record_word(a, d, arena_fmt(a, "%lld", (long long)n)); }
-const directive *record_find(const kernel_record *k, const nest_record *n, primitive is) {
+directive *record_find(const kernel_record *k, const nest_record *n, primitive is) {
   const uint32_t count = n ? n->directives.n : k->directives.n;
-  const directive *all = n ? n->directives.v : k->directives.v;
+  directive *all = n ? n->directives.v : k->directives.v;
   for (uint32_t i = 0; i < count; i++)
     if (all[i].is == is) return &all[i];
   return NULL;

@@ -2,7 +2,7 @@
  *
  * A schedule says how a kernel computes what its formulas say: which variable runs along the lanes of a vector, how
  * large a register tile is, in which order the loops stand, what is packed, how the work is divided among threads. It
- * is a list of directives, one a line. A directive is a primitive (the table is PRIMITIVES in record.c) and its words:
+ * is a list of directives, one a line: a primitive (primitive_forms in record.c has the table) and its words:
  *
  *   schedules 1
  *   kernel k3 @9f3a2c41d0e7b655 {         its number, for readers, and a hash of what it computes
@@ -36,7 +36,6 @@ typedef enum primitive {
   P_CHUNKS,
   P_SPLIT,
   P_ROLL,
-  P_BY,
   P_ORDER,
   P_LANES,
   P_ROWS,
@@ -67,6 +66,7 @@ typedef struct directive {
   primitive is; /* the primitive */
   srcpos pos;   /* where it stands; file NULL: it was recorded */
   strvec words; /* the words after the name. A list in parentheses is one word: "(a b)" */
+  bool used;    /* somebody asked for it; what nobody asks for does not apply to the kernel */
 } directive;
 typedef struct nest_record {
   const char *name;          /* the tensor that the nest's first stage computes */
@@ -93,7 +93,7 @@ directive *record_add(arena *a, kernel_record *k, nest_record *n, primitive is);
 void record_word(arena *a, directive *d, const char *word);
 void record_number(arena *a, directive *d, int64_t n);
 /* the directive of a nest (NULL: of the kernel); NULL: it is not stated */
-const directive *record_find(const kernel_record *k, const nest_record *n, primitive is);
+directive *record_find(const kernel_record *k, const nest_record *n, primitive is);
 const nest_record *record_nest_named(const kernel_record *k, const char *name);
 void record_print(const kernel_record *k, sbuf *out);
 void schedules_print_head(sbuf *out); /* the line of the version */

@@ -57,15 +57,31 @@ const char *kernel_nest_name(const kctx *k, const u32vec *group) {
 }
 const directive *stated(kctx *k, const u32vec *group, primitive is) {
   const nest_record *n = k->stated && group ? record_nest_named(k->stated, kernel_nest_name(k, group)) : NULL;
-  return !k->stated || (group && !n) ? NULL : record_find(k->stated, n, is);
+  if (!k->stated || (group && !n)) return NULL;
+  directive *d = record_find(k->stated, n, is);
+  if (d) d->used = true;
+  return d;
 }
 const directive *stated_next(kctx *k, const u32vec *group, primitive is, uint32_t *at) {
   const nest_record *n = k->stated && group ? record_nest_named(k->stated, kernel_nest_name(k, group)) : NULL;
   if (!k->stated || (group && !n)) return NULL;
-  const directive *all = n ? n->directives.v : k->stated->directives.v;
+  directive *all = n ? n->directives.v : k->stated->directives.v;
   for (const uint32_t count = n ? n->directives.n : k->stated->directives.n; *at < count; ++*at)
-    if (all[*at].is == is) return &all[(*at)++];
+    if (all[*at].is == is) {
+      all[*at].used = true;
+      return &all[(*at)++];
+    }
   return NULL;
+}
+static void check_used(kctx *k, const directive *all, uint32_t n, const char *what) {
+  for (uint32_t i = 0; i < n; i++)
+    if (!all[i].used) kernel_refuse(k, &all[i], "it does not apply to this %s", what);
+}
+void kernel_check_used(kctx *k) {
+  if (!k->stated) return;
+  check_used(k, k->stated->directives.v, k->stated->directives.n, "kernel");
+  for (uint32_t i = 0; i < k->stated->nests.n; i++)
+    check_used(k, k->stated->nests.v[i].directives.v, k->stated->nests.v[i].directives.n, "nest");
 }
 void kernel_refuse(kctx *k, const directive *d, const char *fmt, ...) {
   char text[512];

@@ -87,6 +87,16 @@ class Digits(unittest.TestCase):
             with self.subTest(**options):
                 self.close(einkorn.compile(DIGITS, **options)(self.x[:3]), 3)
 
+    def test_schedule(self):
+        text = einkorn.compile(DIGITS, threads=1).show("schedule")
+        self.close(einkorn.compile(DIGITS, threads=1, schedule=text)(self.x[:3]), 3)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "digits.schedule")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text.replace("prefetch on", "prefetch never", 1))
+            with self.assertRaisesRegex(einkorn.EinkornError, r"digits\.schedule:\d+:\d+: .*expected on or off"):
+                einkorn.compile(DIGITS, threads=1, schedule=path)(self.x[:3])
+
     def test_memory_limit(self):
         m = einkorn.compile(DIGITS, memory_limit=1000)
         with self.assertRaises(einkorn.OutOfMemoryError):

@@ -33,7 +33,7 @@ typedef struct change {
   primitive is;     /* what is changed */
 } change;
 static directive *find(change *c, primitive is) {
-  return (directive *)(uintptr_t)record_find(c->k, primitive_forms[is].nest ? c->n : NULL, is);
+  return record_find(c->k, primitive_forms[is].nest ? c->n : NULL, is);
 }
 static void drop(change *c, primitive is) {
   nest_record *n = primitive_forms[is].nest ? c->n : NULL;
@@ -165,23 +165,23 @@ static bool change_buffer(change *c) {
   return true;
 }
 static bool change_block(change *c) {
-  const directive *d = find(c, P_BLOCK), *reduce = find(c, P_REDUCE), *tile = find(c, P_TILE);
+  const directive *reduce = find(c, P_REDUCE), *tile = find(c, P_TILE);
+  directive *d = find(c, P_BLOCK);
   if (!d || !reduce || !reduce->words.n || c->k->nests.n > 1 || !is_word(find(c, P_PANELS), 0, "outside")) return false;
   if (draw(8) && (find(c, P_ORDER)->words.n != 2 || is_word(find(c, P_PACK), 0, "none"))) return false;
   const bool none = !strcmp(d->words.v[0], "none");
   drop_all(c, (primitive[]){P_CHUNKS, P_PACK, P_COUNT});
   d = anew(c, P_BLOCK);
   if (!none && draw(3) == 0) {
-    word(c, (directive *)(uintptr_t)d, "none");
+    word(c, d, "none");
     return true;
   }
-  directive *to = (directive *)(uintptr_t)d;
-  word(c, to, reduce->words.v[0]), number(c, to, 4 * (1 + draw(8)));
-  word(c, to, "panels"), number(c, to, 1 + draw(3));
+  word(c, d, reduce->words.v[0]), number(c, d, 4 * (1 + draw(8)));
+  word(c, d, "panels"), number(c, d, 1 + draw(3));
   if (draw(4))
-    word(c, to, "rows"), number(c, to, max64(1, number_at(tile, 0)) * (1 + draw(8)));
+    word(c, d, "rows"), number(c, d, max64(1, number_at(tile, 0)) * (1 + draw(8)));
   else
-    word(c, to, "streamed");
+    word(c, d, "streamed");
   return true;
 }
 static bool change_prefetch(change *c) {
@@ -219,11 +219,10 @@ static bool change_chunks(change *c) {
   return true;
 }
 static bool change_split(change *c) {
-  const directive *d = find(c, P_SPLIT);
+  directive *d = find(c, P_SPLIT);
   if (!d) return false;
   if (d->words.n == 2) {
-    directive *to = (directive *)(uintptr_t)d;
-    to->words.v[1] = arena_fmt(c->a, "%u", 1 + draw(40));
+    d->words.v[1] = arena_fmt(c->a, "%u", 1 + draw(40));
     if (draw(4) == 0) word(c, anew(c, P_SPLIT), "none");
   } else {
     const char *v = c->k->nests.n ? (c->n = &c->k->nests.v[0], some_variable(c, false)) : NULL;

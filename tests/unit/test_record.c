@@ -133,6 +133,7 @@ static void test_refusals(void **state) {
        "given:4:5: kernel k0: pack: weight_0 is packed as it is here"},
       {"schedules 1\nkernel k0 {\n  nest Gemm_0.P {\n    reduce q\n  }\n}\n",
        "given:4:5: kernel k0: reduce: there is no variable q here; there are: k"},
+      {"schedules 1\nkernel k0 {\n  split n 4\n}\n", "given:3:3: kernel k0: split: it does not apply to this kernel"},
       {"schedules 1\nkernel k0 {\n  nest nothing {\n  }\n}\n", "given:3:3: kernel k0 has no nest nothing"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
