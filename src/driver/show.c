@@ -49,9 +49,7 @@ static void show_schedules(pipeline *p, const char *node, sbuf *b) {
   schedules_print_head(b);
   for (uint32_t i = 0; i < p->s->launches.n; i++) {
     const launch *l = &p->s->launches.v[i];
-    uint64_t alike;
     if (!l->record || (node && !launches_node(p, l, node))) continue;
-    if (map_getu(p->s->hashes, l->record->hash, &alike) && alike == 1) l->record->nth = 0;
     record_print(l->record, b);
   }
 }

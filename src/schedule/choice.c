@@ -13,12 +13,10 @@ static atom given_var(kctx *k, const directive *d, const u32vec *domain, const u
   if (!d || is_none(d)) return 0;
   for (uint32_t i = 0; i < domain->n; i++) vec_push(k->a, all, domain->v[i]);
   for (uint32_t i = 0; i < red->n; i++) vec_push(k->a, all, red->v[i]);
-  for (uint32_t i = 0; i < all.n; i++)
-    if (!strcmp(kernel_var_text(k, all.v[i]), d->words.v[0])) {
-      *given = true;
-      return all.v[i];
-    }
-  return probe ? 0 : kernel_var(k, d, d->words.v[0], &all);
+  if (!probe) return kernel_var(k, d, d->words.v[0], &all);
+  const atom v = kernel_var_named(k, d->words.v[0], &all);
+  *given = v != 0;
+  return v;
 }
 /* Rows that are the points of two variables, as in (a b)? */
 static bool is_collapsed(kctx *k, const directive *d, const choice *ch) {
@@ -66,10 +64,7 @@ static void follow_tile(kctx *k, const directive *d, choice *ch) {
   ch->mr = mr, ch->nv = EK_PLANTED("schedule-stated-tile") ? 1 : nv;
   if (ch->l2_mr) ch->l2_mr = mr, ch->l2_nv = nv;
 }
-static void follow_panels(kctx *k, const directive *d, choice *ch) {
-  const bool outside = !strcmp(d->words.v[0], "outside");
-  if (!outside && strcmp(d->words.v[0], "inside"))
-    kernel_refuse(k, d, "expected %s, found %s", primitive_forms[P_PANELS].words, d->words.v[0]);
+static void follow_panels(kctx *k, const directive *d, bool outside, choice *ch) {
   if (ch->collapsed_mr)
     ch->collapsed_outer = !outside;
   else if (!ch->lane || !ch->row || ch->lane_reduced)
@@ -89,24 +84,26 @@ static void follow(kctx *k, const u32vec *group, const tile_given *g, choice *ch
     kernel_refuse(k, rows, "the rows of a tile cannot run along %s", rows->words.v[0]);
   if (rows) follow_rows(k, rows, ch);
   if (tile) follow_tile(k, tile, ch);
-  if (panels) follow_panels(k, panels, ch);
+  if (panels) follow_panels(k, panels, stated_either(k, group, P_PANELS, "outside", "inside"), ch);
 }
-choice kernel_choice(kctx *k, const u32vec *group, const accesses *acc, const u32vec *domain, const u32vec *red) {
-  return kernel_choice_among(k, group, acc, domain, red, false);
-}
-choice kernel_choice_among(kctx *k, const u32vec *group, const accesses *acc, const u32vec *domain, const u32vec *red,
-                           bool probe) {
+static choice choose(kctx *k, const u32vec *group, const accesses *acc, const u32vec *domain, const u32vec *red,
+                     bool probe) {
   if (!k->p->level) return (choice){.mr = 1, .nv = 1, .lanes = nest_lanes(&k->e, group)};
   tile_given g = {0};
-  const directive *rows = k->stated ? stated(k, group, P_ROWS) : NULL;
-  if (k->stated) g.lane = given_var(k, stated(k, group, P_LANES), domain, red, probe, &g.lane_given);
-  if (rows && *rows->words.v[0] == '(') /* one collapsed variable, or two that are collapsed for the tile */
-    g.row = given_var(k, rows, domain, red, true, &g.row_given);
-  else
-    g.row = given_var(k, rows, domain, red, probe, &g.row_given);
+  const directive *rows = stated(k, group, P_ROWS);
+  const bool list = rows && *rows->words.v[0] == '('; /* one collapsed variable, or two that the tile collapses */
+  g.lane = given_var(k, stated(k, group, P_LANES), domain, red, probe, &g.lane_given);
+  g.row = given_var(k, rows, domain, red, probe || list, &g.row_given);
   choice ch = tile_choose(&k->e, group, acc, domain, red, &g);
-  if (rows && *rows->words.v[0] == '(' && !g.row_given && !probe && !is_collapsed(k, rows, &ch))
+  if (probe) return ch;
+  if (list && !g.row_given && !is_collapsed(k, rows, &ch))
     kernel_refuse(k, rows, "%s cannot be the rows of a tile", rows->words.v[0]);
-  if (k->stated && !probe) follow(k, group, &g, &ch);
+  if (k->stated) follow(k, group, &g, &ch);
   return ch;
+}
+choice kernel_choice(kctx *k, const u32vec *group, const accesses *acc, const u32vec *domain, const u32vec *red) {
+  return choose(k, group, acc, domain, red, false);
+}
+choice kernel_choice_among(kctx *k, const u32vec *group, const accesses *acc, const u32vec *domain, const u32vec *red) {
+  return choose(k, group, acc, domain, red, true);
 }

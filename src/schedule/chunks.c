@@ -149,9 +149,9 @@ static chunking follow_chunks(kctx *k, const directive *d, nest *n) {
   return c;
 }
 static void record_chunks(kctx *k, const nest *n, const chunking *c) {
-  const nvars all = kernel_loop_vars(k, n);
   directive *d = kernel_record_new(k, NULL, P_CHUNKS);
   if (!d) return;
+  const nvars all = kernel_loop_vars(k, n);
   if (c->points) kernel_record_word(k, d, "points"), kernel_record_word(k, d, points_text(k, &all, c->points));
   if (c->rows)
     kernel_record_word(k, d, "rows"), kernel_record_number(k, d, c->rows + EK_PLANTED("schedule-record-chunks"));

@@ -135,12 +135,16 @@ const directive *stated(kctx *k, const u32vec *group, primitive is);
 /* the next one from index *at on, of a primitive that may be stated several times; NULL: there is none */
 const directive *stated_next(kctx *k, const u32vec *group, primitive is, uint32_t *at);
 void kernel_check_used(kctx *k); /* refuses what is stated and was not asked for: it does not apply */
+/* of two words that a directive may have: is it the first? False, too, where nothing is stated */
+bool stated_either(kctx *k, const u32vec *group, primitive is, const char *word, const char *other);
 bool directive_is(const directive *d, uint32_t word, const char *text); /* d may be NULL */
 /* an error at the directive: why it cannot be followed; unwinds */
 _Noreturn void kernel_refuse(kctx *k, const directive *d, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* the number that a word is, from least to most; else refuses */
 int64_t kernel_number(kctx *k, const directive *d, const char *word, int64_t least, int64_t most);
-/* the variable among these that a word names; else refuses */
+/* the variable among these that a word names; 0: none of them */
+atom kernel_var_named(kctx *k, const char *word, const u32vec *among);
+/* the same; where there is none it refuses */
 atom kernel_var(kctx *k, const directive *d, const char *word, const u32vec *among);
 const char *kernel_var_text(kctx *k, atom v);
 const char *kernel_inside(kctx *k, const char *list); /* a list without its parentheses */
@@ -160,9 +164,8 @@ void kernel_loop_order(kctx *k, const u32vec *group, u32vec *domain, bool sum);
 void kernel_permute(kctx *k, const u32vec *group, u32vec *domain);
 /* choice.c: the tile of a group */
 choice kernel_choice(kctx *k, const u32vec *group, const accesses *acc, const u32vec *domain, const u32vec *red);
-/* probe: the domain may lack variables that the group's nest has */
-choice kernel_choice_among(kctx *k, const u32vec *group, const accesses *acc, const u32vec *domain, const u32vec *red,
-                           bool probe);
+/* what it would be over a domain that may lack variables of the group's nest */
+choice kernel_choice_among(kctx *k, const u32vec *group, const accesses *acc, const u32vec *domain, const u32vec *red);
 /* chunks.c. lane_load: the load whose address follows the lanes; 0: none */
 chunking kernel_chunking(kctx *k, nest *n, const accesses *acc, ex lane_load);
 /* the variables of the nest's loops outside the tile, outermost first */

@@ -285,8 +285,8 @@ static void shared_block_size(kctx *k, const grps *gs) {
       if (!vec_has(&k->outer, q->domain.v[i]) || q->domain.v[i] == last) vec_push(k->a, with, q->domain.v[i]);
     }
     group_accesses(&k->e, &q->stages, k->stored, &acc);
-    if (kernel_choice_among(k, &q->stages, &acc, &inside, &q->red, true).row) return;
-    choice ch = kernel_choice_among(k, &q->stages, &acc, &with, &q->red, true);
+    if (kernel_choice_among(k, &q->stages, &acc, &inside, &q->red).row) return;
+    choice ch = kernel_choice_among(k, &q->stages, &acc, &with, &q->red);
     if (ch.row != last) return;
     int64_t rows = (int64_t)k->p->t->l2 / 4 / max64(1, handed_over(k, gs)) / ch.mr * ch.mr;
     k->shared_blocks[k->nshared_blocks++] =
@@ -332,7 +332,7 @@ static void choose_shared_blocks(kctx *k, const grps *gs) {
     accesses acc = {0};
     if (xs(k->m, q->stages.v[0])->updates.n) continue;
     group_accesses(&k->e, &q->stages, k->stored, &acc);
-    choice ch = kernel_choice_among(k, &q->stages, &acc, &q->domain, &q->red, true);
+    choice ch = kernel_choice_among(k, &q->stages, &acc, &q->domain, &q->red);
     if (!ch.lane || ch.lane_reduced) continue;
     bool two = ch.collapsed_mr && vec_has(&k->outer, ch.collapsed[0]) && vec_has(&k->outer, ch.collapsed[1]);
     if (two) kernel_collapse_rows(&ch);
@@ -381,7 +381,7 @@ static void follow_split(kctx *k, const directive *d) {
   if (d->words.n < 2 && directive_is(d, 0, "none")) return;
   if (d->words.n < 2) kernel_refuse(k, d, "expected %s", primitive_forms[P_SPLIT].words);
   const shared_block b = {.var = kernel_var(k, d, d->words.v[0], &k->outer),
-                          .size = kernel_number(k, d, d->words.v[1], 1, INT64_MAX)};
+                          .size = kernel_number(k, d, d->words.v[1], 1, INT32_MAX)};
   if (shared_block_of(k, b.var)) kernel_refuse(k, d, "%s is split twice", d->words.v[0]);
   if (k->nshared_blocks == sizeof k->shared_blocks / sizeof *k->shared_blocks)
     kernel_refuse(k, d, "at most %u variables are split", k->nshared_blocks);

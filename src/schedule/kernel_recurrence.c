@@ -149,7 +149,7 @@ void kernel_recurrence_step(kctx *k, grps *gs, const recurrence_launch *part) {
       for (uint32_t d = 0; d < gs->v[g].domain.n; d++)
         if (gs->v[g].domain.v[d] != step) vec_push(k->a, inside, gs->v[g].domain.v[d]);
       group_accesses(e, &gs->v[g].stages, k->stored, &acc);
-      choice ch = kernel_choice_among(k, &gs->v[g].stages, &acc, &inside, &gs->v[g].red, false);
+      choice ch = kernel_choice(k, &gs->v[g].stages, &acc, &inside, &gs->v[g].red);
       kernel_narrow(k, &ch);
       if (ch.lane == block && !ch.lane_reduced) bs = max64(bs, (int64_t)ch.nv * ch.lanes);
     }

@@ -154,9 +154,13 @@ static strvec items_of(kctx *k, const char *word) {
 }
 static void order_vars(kctx *k, stated_order *o, const char *word) {
   const strvec items = items_of(k, word);
+  if (!items.n) kernel_refuse(k, o->d, "%s: a list of no variables", word);
   for (uint32_t i = 0; i < items.n; i++) {
-    if (items.n > 1 || *items.v[i] == '(') {
-      order_vars(k, o, items.v[i]);
+    const char *item = items.v[i];
+    if (*item == '(' && item[strlen(item) - 1] != ')')
+      kernel_refuse(k, o->d, "%s: a part stands alone as `a/4`, or first as in `(a%%4 b)`", item);
+    if (items.n > 1 || *item == '(') {
+      order_vars(k, o, item);
       continue;
     }
     const atom v = kernel_var(k, o->d, items.v[i], o->domain);

@@ -39,12 +39,10 @@ static void buffer_rows(kctx *k, nest *n) {
   }
 }
 void kernel_prepare(kctx *k, nest *n) {
+  if (stated_either(k, &n->stages, P_BUFFER, "none", "rows")) return;
+  buffer_rows(k, n);
   const directive *d = stated(k, &n->stages, P_BUFFER);
-  if (d && !directive_is(d, 0, "none") && !directive_is(d, 0, "rows"))
-    kernel_refuse(k, d, "expected %s", primitive_forms[P_BUFFER].words);
-  if (!directive_is(d, 0, "none")) buffer_rows(k, n);
-  if (directive_is(d, 0, "rows") && !n->rows.n)
-    kernel_refuse(k, d, "the rows of this sum are not computed values of a known number of steps");
+  if (d && !n->rows.n) kernel_refuse(k, d, "the rows of this sum are not computed values of a known number of steps");
 }
 /* All places of the innermost variable: vectors, then what is left, masked or one by one. */
 static void fill(ectx *e, const prepared *r, atom along, uint32_t mr, uint32_t lanes) {

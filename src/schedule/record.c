@@ -49,7 +49,7 @@ directive *record_find(const kernel_record *k, const nest_record *n, primitive i
     if (all[i].is == is) return &all[i];
   return NULL;
 }
-const nest_record *record_nest_named(const kernel_record *k, const char *name) {
+nest_record *record_nest_named(const kernel_record *k, const char *name) {
   for (uint32_t i = 0; i < k->nests.n; i++)
     if (!strcmp(k->nests.v[i].name, name)) return &k->nests.v[i];
   return NULL;

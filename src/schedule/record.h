@@ -94,7 +94,7 @@ void record_word(arena *a, directive *d, const char *word);
 void record_number(arena *a, directive *d, int64_t n);
 /* the directive of a nest (NULL: of the kernel); NULL: it is not stated */
 directive *record_find(const kernel_record *k, const nest_record *n, primitive is);
-const nest_record *record_nest_named(const kernel_record *k, const char *name);
+nest_record *record_nest_named(const kernel_record *k, const char *name);
 void record_print(const kernel_record *k, sbuf *out);
 void schedules_print_head(sbuf *out); /* the line of the version */
 void schedules_print(const schedules *s, sbuf *out);

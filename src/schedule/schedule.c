@@ -146,6 +146,14 @@ static void check_used(splan *p) {
         k->hashed ? "hash" : "number");
   }
 }
+/* A kernel whose hash no other one has needs no number among those with the hash. */
+static void name_unique(splan *p) {
+  for (uint32_t i = 0; i < p->launches.n; i++) {
+    kernel_record *k = p->launches.v[i].record;
+    uint64_t alike;
+    if (k && map_getu(p->hashes, k->hash, &alike) && alike == 1) k->nth = 0;
+  }
+}
 splan *schedule_module(emodule *m, const target *t, schedule_opts o) {
   const int level = o.level;
   splan *p = NEW(m->a, splan);
@@ -192,5 +200,6 @@ splan *schedule_module(emodule *m, const target *t, schedule_opts o) {
     }
   equal_end(p);
   check_used(p);
+  name_unique(p);
   return p;
 }

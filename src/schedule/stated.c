@@ -55,13 +55,6 @@ void kernel_name_split(kctx *k, const atom uv[2], int64_t n, atom quotient, atom
 const char *kernel_nest_name(const kctx *k, const u32vec *group) {
   return xt(k->m, xs(k->m, group->v[0])->tensor)->name;
 }
-const directive *stated(kctx *k, const u32vec *group, primitive is) {
-  const nest_record *n = k->stated && group ? record_nest_named(k->stated, kernel_nest_name(k, group)) : NULL;
-  if (!k->stated || (group && !n)) return NULL;
-  directive *d = record_find(k->stated, n, is);
-  if (d) d->used = true;
-  return d;
-}
 const directive *stated_next(kctx *k, const u32vec *group, primitive is, uint32_t *at) {
   const nest_record *n = k->stated && group ? record_nest_named(k->stated, kernel_nest_name(k, group)) : NULL;
   if (!k->stated || (group && !n)) return NULL;
@@ -72,6 +65,16 @@ const directive *stated_next(kctx *k, const u32vec *group, primitive is, uint32_
       return &all[(*at)++];
     }
   return NULL;
+}
+const directive *stated(kctx *k, const u32vec *group, primitive is) {
+  uint32_t at = 0;
+  return stated_next(k, group, is, &at);
+}
+bool stated_either(kctx *k, const u32vec *group, primitive is, const char *word, const char *other) {
+  const directive *d = stated(k, group, is);
+  if (d && !directive_is(d, 0, word) && !directive_is(d, 0, other))
+    kernel_refuse(k, d, "expected %s, found %s", primitive_forms[is].words, d->words.v[0]);
+  return directive_is(d, 0, word);
 }
 static void check_used(kctx *k, const directive *all, uint32_t n, const char *what) {
   for (uint32_t i = 0; i < n; i++)
@@ -100,13 +103,16 @@ int64_t kernel_number(kctx *k, const directive *d, const char *word, int64_t lea
     kernel_refuse(k, d, "%s: expected a number from %lld to %lld", word, (long long)least, (long long)most);
   return n;
 }
+atom kernel_var_named(kctx *k, const char *word, const u32vec *among) {
+  for (uint32_t i = 0; i < among->n; i++)
+    if (!strcmp(kernel_var_text(k, among->v[i]), word)) return among->v[i];
+  return 0;
+}
 atom kernel_var(kctx *k, const directive *d, const char *word, const u32vec *among) {
+  const atom found = kernel_var_named(k, word, among);
   strvec names = {0};
-  for (uint32_t i = 0; i < among->n; i++) {
-    const char *name = kernel_var_text(k, among->v[i]);
-    if (!strcmp(name, word)) return among->v[i];
-    vec_push(k->a, names, name);
-  }
+  if (found) return found;
+  for (uint32_t i = 0; i < among->n; i++) vec_push(k->a, names, kernel_var_text(k, among->v[i]));
   sbuf all = sbuf_new(k->a);
   for (uint32_t i = 0; i < names.n; i++) sb_fmt(&all, "%s%s", i ? ", " : "", names.v[i]);
   kernel_refuse(k, d, "there is no variable %s here%s; there are: %s", word, did_you_mean(k->a, word, names.v, names.n),
@@ -120,9 +126,7 @@ bool directive_is(const directive *d, uint32_t word, const char *text) {
 directive *kernel_record_new(kctx *k, const u32vec *group, primitive is) {
   if (!k->made) return NULL;
   arena *a = k->p->l->a;
-  nest_record *n = NULL;
-  for (uint32_t i = 0; group && i < k->made->nests.n; i++)
-    if (!strcmp(k->made->nests.v[i].name, kernel_nest_name(k, group))) n = &k->made->nests.v[i];
+  nest_record *n = group ? record_nest_named(k->made, kernel_nest_name(k, group)) : NULL;
   if (group && !n) {
     vec_push(a, k->made->nests, ((nest_record){.name = kernel_nest_name(k, group)}));
     n = &k->made->nests.v[k->made->nests.n - 1];

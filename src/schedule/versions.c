@@ -52,10 +52,7 @@ static vanishing quotients(kctx *k, const u32vec *group) {
 }
 void kernel_emit(kctx *k, nest *n) {
   ectx *e = &k->e;
-  const directive *d = stated(k, &n->stages, P_PREFETCH);
-  if (d && !directive_is(d, 0, "on") && !directive_is(d, 0, "off"))
-    kernel_refuse(k, d, "expected %s", primitive_forms[P_PREFETCH].words);
-  n->no_prefetch = directive_is(d, 0, "off");
+  n->no_prefetch = stated_either(k, &n->stages, P_PREFETCH, "off", "on");
   kernel_record_nest(k, n);
   vanishing v = k->p->level > 0 && nest_loops(n) ? quotients(k, &n->stages) : (vanishing){0};
   lv all = 0;
