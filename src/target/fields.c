@@ -30,14 +30,6 @@ static const field fields[] = {
 #include "target/fields.def"
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
-#undef SECTION
-#undef TEXT
-#undef CPUS
-#undef FLAG
-#undef COUNT
-#undef POWER
-#undef BYTES
-#undef REAL
 
 #define SECTION(title)
 #define TEXT(name, key, value, words, about) .name = (value),

@@ -23,14 +23,6 @@ typedef struct target {
   bool here;        /* this machine runs its code: same architecture, `requires` met */
 #include "target/fields.def"
 } target;
-#undef SECTION
-#undef TEXT
-#undef CPUS
-#undef FLAG
-#undef COUNT
-#undef POWER
-#undef BYTES
-#undef REAL
 target target_defaults(void);                       /* a target whose fields have their defaults; without a name */
 const target *target_get(ctx *c, const char *name); /* NULL and a diagnostic listing the known ones; "host" detects */
 uint32_t target_lanes(const target *t, etype e);    /* lanes of one register; 1 when there are no vectors */
