@@ -473,6 +473,9 @@ void expr_vars(emodule *m, ex e, arena *a, u32vec *free_vars);
 /* appends what a chain of op joins, in its order: the factors of a product, the parts of a condition. MAX_OPERANDS at
  * most, the last ones whole: a DAG may unfold to far more */
 void expr_operands(emodule *m, ex e, sop op, arena *a, u32vec *out);
+/* calls `use` for each tensor that is named outside of values, once for each time: outputs, late sizes, checks,
+ * conditions, results of branches, what loops begin with, carry and collect; with 0 where one of these names none */
+void expr_each_use(const emodule *m, void (*use)(void *env, tid t), void *env);
 /* distinct load nodes, also inside indices and `otherwise` */
 void expr_loads(emodule *m, ex e, arena *a, u32vec *loads);
 /* distinct load nodes of a stage: in its value, updates, conditions, indices */

@@ -391,6 +391,7 @@ static void put_input(printer *p, tid t, const char *name) {
   sb_putc(p->b, '\n');
 }
 
+static void mark_used(void *env, tid t) { ((uint8_t *)env)[t] = 1; }
 /* Constants worth printing: those a live value reads. */
 static void used_tensors(printer *p, uint8_t *used) {
   emodule *m = p->m;
@@ -398,21 +399,8 @@ static void used_tensors(printer *p, uint8_t *used) {
   for (uint32_t i = 0; i < m->stages.n; i++)
     if (!xs(m, i)->dead) expr_stage_loads(m, i, p->a, &loads);
   for (uint32_t i = 0; i < loads.n; i++) used[exn(m, loads.v[i])->tensor] = 1;
-  for (uint32_t i = 0; i < m->outputs.n; i++) used[m->outputs.v[i].t] = 1;
   for (uint32_t i = 0; i < m->states.n; i++) used[m->states.v[i]] = 1;
-  for (uint32_t i = 0; i < m->lates.n; i++) used[m->lates.v[i].tensor] = 1;
-  for (uint32_t i = 0; i < m->checks.n; i++) used[m->checks.v[i].at] = used[m->checks.v[i].value] = 1;
-  for (uint32_t i = 0; i < m->ifs.n; i++) {
-    const xif *f = &m->ifs.v[i];
-    used[f->cond] = 1;
-    for (uint32_t k = 0; k < f->n; k++) used[f->then_vals[k]] = used[f->else_vals[k]] = 1;
-  }
-  for (uint32_t i = 0; i < m->loops.n; i++) {
-    const xloop *l = &m->loops.v[i];
-    used[l->trip_tensor] = used[l->cond0] = used[l->cond] = 1;
-    for (uint32_t k = 0; k < l->ncarried; k++) used[l->init[k]] = used[l->next[k]] = 1;
-    for (uint32_t k = 0; k < l->ncollected; k++) used[l->slice[k]] = 1;
-  }
+  expr_each_use(m, mark_used, used);
 }
 static void put_module(printer *p, print_opts o) {
   emodule *m = p->m;

@@ -469,3 +469,20 @@ ex expr_fresh(emodule *m, ex e) {
   arena_free(a);
   return r;
 }
+
+void expr_each_use(const emodule *m, void (*use)(void *env, tid t), void *env) {
+  for (uint32_t i = 0; i < m->outputs.n; i++) use(env, m->outputs.v[i].t);
+  for (uint32_t i = 0; i < m->lates.n; i++) use(env, m->lates.v[i].tensor);
+  for (uint32_t i = 0; i < m->checks.n; i++) use(env, m->checks.v[i].at), use(env, m->checks.v[i].value);
+  for (uint32_t i = 0; i < m->ifs.n; i++) {
+    const xif *x = &m->ifs.v[i];
+    use(env, x->cond);
+    for (uint32_t k = 0; k < x->n; k++) use(env, x->then_vals[k]), use(env, x->else_vals[k]);
+  }
+  for (uint32_t i = 0; i < m->loops.n; i++) {
+    const xloop *x = &m->loops.v[i];
+    use(env, x->trip_tensor), use(env, x->cond0), use(env, x->cond);
+    for (uint32_t k = 0; k < x->ncarried; k++) use(env, x->init[k]), use(env, x->next[k]);
+    for (uint32_t k = 0; k < x->ncollected; k++) use(env, x->slice[k]);
+  }
+}

@@ -43,24 +43,21 @@ static bool permutes(pw *p, const stage *y, const stage *x, permutation *k) {
   }
   return true;
 }
+typedef struct usage {
+  tid t;      /* a tensor */
+  uint32_t n; /* how often it is named outside of values */
+} usage;
+static void count_use(void *env, tid t) {
+  usage *u = env;
+  u->n += t == u->t;
+}
 /* The output that the tensor is; UINT32_MAX: it is none, two, or something beside. */
 static uint32_t only_output(const emodule *m, tid t) {
-  uint32_t out = UINT32_MAX, uses = 0;
-  for (uint32_t i = 0; i < m->outputs.n; i++)
-    if (m->outputs.v[i].t == t) out = i, uses++;
-  for (uint32_t i = 0; i < m->lates.n; i++) uses += m->lates.v[i].tensor == t;
-  for (uint32_t i = 0; i < m->checks.n; i++) uses += m->checks.v[i].at == t || m->checks.v[i].value == t;
-  for (uint32_t i = 0; i < m->ifs.n; i++) {
-    uses += m->ifs.v[i].cond == t;
-    for (uint32_t k = 0; k < m->ifs.v[i].n; k++) uses += m->ifs.v[i].then_vals[k] == t || m->ifs.v[i].else_vals[k] == t;
-  }
-  for (uint32_t i = 0; i < m->loops.n; i++) {
-    const xloop *l = &m->loops.v[i];
-    uses += l->trip_tensor == t || l->cond0 == t || l->cond == t;
-    for (uint32_t k = 0; k < l->ncarried; k++) uses += l->init[k] == t || l->next[k] == t;
-    for (uint32_t k = 0; k < l->ncollected; k++) uses += l->slice[k] == t;
-  }
-  return uses == 1 ? out : UINT32_MAX;
+  usage all = {.t = t};
+  expr_each_use(m, count_use, &all);
+  for (uint32_t i = 0; i < m->outputs.n && all.n == 1; i++)
+    if (m->outputs.v[i].t == t) return i;
+  return UINT32_MAX;
 }
 /* Axes, indices of updates, shape: the stage as it is now, in the new order. */
 static void reorder(pw *p, uint32_t s, const permutation *k) {

@@ -59,17 +59,19 @@ static uint32_t written_at(const order *k, tid t) {
   }
   return UINT32_MAX;
 }
-/* Is t looked at by something that is no stage: a branch, a loop, a late size, a check? */
+/* A tensor, and whether something names it that is no stage: a branch, a loop, a late size, a check. */
+typedef struct mention {
+  tid t;      /* the tensor */
+  bool found; /* something names it */
+} mention;
+static void look(void *env, tid t) {
+  mention *x = env;
+  x->found |= t == x->t;
+}
 static bool named(const emodule *m, tid t) {
-  for (uint32_t i = 0; i < m->lates.n; i++)
-    if (m->lates.v[i].tensor == t) return true;
-  for (uint32_t i = 0; i < m->checks.n; i++)
-    if (m->checks.v[i].at == t || m->checks.v[i].value == t) return true;
-  for (uint32_t i = 0; i < m->ifs.n; i++)
-    if (m->ifs.v[i].cond == t) return true;
-  for (uint32_t i = 0; i < m->loops.n; i++)
-    if (m->loops.v[i].trip_tensor == t || m->loops.v[i].cond0 == t || m->loops.v[i].cond == t) return true;
-  return false;
+  mention x = {.t = t};
+  expr_each_use(m, look, &x);
+  return x.found;
 }
 static bool reads(const order *k, ex e, tid t) {
   u32vec loads = {0};
