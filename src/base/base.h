@@ -136,6 +136,7 @@ void *arena_dup(arena *a, const void *p, size_t bytes);
 char *arena_strdup(arena *a, const char *s);
 char *arena_strndup(arena *a, const char *s, size_t n);
 char *arena_fmt(arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+char *arena_vfmt(arena *a, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 size_t arena_bytes(const arena *a);
 ctx *arena_ctx(const arena *a);
 /* These bytes will not be read again: their whole pages go back to the system (and read as 0). Only memory of the
@@ -163,6 +164,11 @@ static inline bool vec_has(const u32vec *v, uint32_t x) {
 static inline void vec_once(arena *a, u32vec *v, uint32_t x) { /* appends x unless it is there */
   if (!vec_has(v, x)) vec_push(a, *v, x);
 }
+/* An empty vector whose first elements lie on the stack: most are as short, and cost no memory of an arena. */
+enum { STACK_VEC = 32 };
+#define STACK_U32VEC(name)                                                                                             \
+  uint32_t name##_first[STACK_VEC];                                                                                    \
+  u32vec name = {name##_first, 0, STACK_VEC}
 typedef VEC(int64_t) i64vec;
 typedef VEC(const char *) strvec;
 
@@ -209,6 +215,8 @@ void sb_quoted(sbuf *b, const char *s, size_t n); /* "..." with escapes \n \" \\
 /* strtod, whatever the process's locale says */
 double num_parse(ctx *c, const char *s, char **end);
 float num_parsef(ctx *c, const char *s, char **end);
+int64_t int_parse(const char *s, char **end); /* strtoll of a decimal number */
+int hex_digit(char ch);                       /* -1: it is none */
 /* bytes of the well-formed UTF-8 sequence that starts at p; 0 if there is none */
 size_t utf8_len(const void *p, size_t n);
 
@@ -225,6 +233,38 @@ static inline int64_t floormod64(int64_t a, int64_t b) {
 }
 static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+/* Numbers that are only compared, such as products of sizes: what is larger counts as this. Sums of many do not
+ * overflow. */
+#define SAT64 (INT64_C(1) << 40)
+/* a * b, at most SAT64; neither is negative */
+static inline int64_t sat_mul64(int64_t a, int64_t b) {
+  int64_t r;
+  return mul64(a, b, &r) ? min64(r, SAT64) : SAT64;
+}
+
+/* ---- bit sets: words of BITSET_WORD bits, zeros at first --------------------------------------- */
+enum { BITSET_WORD = 64 };
+static inline uint32_t bitset_words(uint32_t n) { return n / BITSET_WORD + 1; } /* words for members below n, and n */
+static inline bool bitset_has(const uint64_t *s, uint32_t i) { return s[i / BITSET_WORD] >> (i % BITSET_WORD) & 1; }
+static inline void bitset_add(uint64_t *s, uint32_t i) { s[i / BITSET_WORD] |= UINT64_C(1) << (i % BITSET_WORD); }
+static inline void bitset_remove(uint64_t *s, uint32_t i) { s[i / BITSET_WORD] &= ~(UINT64_C(1) << (i % BITSET_WORD)); }
+/* the least member of word w, whose bits these are: not 0 */
+static inline uint32_t bitset_first(uint64_t bits, uint32_t w) {
+  return w * BITSET_WORD + (uint32_t)__builtin_ctzll(bits);
+}
+
+/* ---- keys of maps: small numbers side by side -------------------------------------------------- */
+static inline uint64_t key_pair(uint32_t high, uint32_t low) { return (uint64_t)high << 32 | low; }
+static inline uint32_t key_high(uint64_t key) { return (uint32_t)(key >> 32); }
+static inline uint32_t key_low(uint64_t key) { return (uint32_t)key; }
+static inline uint64_t key_four(uint16_t a, uint16_t b, uint16_t c, uint16_t d) {
+  return key_pair((uint32_t)a << 16 | b, (uint32_t)c << 16 | d);
+}
+/* the key with x < 2^20 behind it; three fit behind a number of four bits */
+static inline uint64_t key_join(uint64_t key, uint32_t x) { return key << 20 ^ x; }
+/* for tables of a power of two: numbers that follow each other are spread (Knuth's multiplicative hash, by the golden
+ * ratio) */
+static inline uint32_t hash_u32(uint32_t x) { return x * UINT32_C(2654435769) >> 16; }
 
 /* ---- element types: one table. name, bits, kind, ONNX TensorProto.DataType code ---- */
 /* In memory every element takes max(1, bits/8) whole bytes: sub-byte types are stored one element a byte (sign-

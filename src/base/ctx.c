@@ -365,6 +365,7 @@ void diag_reset(ctx *c, uint32_t mark) {
 }
 
 /* ---- formatted text in an arena (here because it shares `format`) ---------------------------- */
+char *arena_vfmt(arena *a, const char *fmt, va_list ap) { return format(a, fmt, ap); }
 char *arena_fmt(arena *a, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);

@@ -99,6 +99,15 @@ double num_parse(ctx *c, const char *s, char **end) {
   return x;
 }
 
+int64_t int_parse(const char *s, char **end) { return strtoll(s, end, 10); }
+
+int hex_digit(char ch) {
+  return ch >= '0' && ch <= '9'   ? ch - '0'
+         : ch >= 'A' && ch <= 'F' ? ch - 'A' + 10
+         : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10
+                                  : -1;
+}
+
 float num_parsef(ctx *c, const char *s, char **end) {
   locale_t old = uselocale(c->c_locale);
   float x = strtof(s, end);

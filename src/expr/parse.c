@@ -73,9 +73,6 @@ static void origin(reader *r, tid x) {
 }
 
 /* ---- constants ------------------------------------------------------------------------------- */
-static int hex_digit(char ch) {
-  return ch >= '0' && ch <= '9' ? ch - '0' : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10 : -1;
-}
 static void hex_data(reader *r, uint8_t *to, size_t bytes) {
   const char *p = r->t.s;
   if (strlen(p) != 2 * bytes) rd_fail(r, "%zu hexadecimal digits, the shape needs %zu", strlen(p), 2 * bytes);

@@ -13,7 +13,7 @@
 
 uint32_t fuse_node(fuser *f, kernel_class cls) {
   fnode n = {.cls = cls, .alive = true};
-  if (f->k.n >= f->words * 64) { /* copies made for placements may exceed the first guess */
+  if (f->k.n >= f->words * BITSET_WORD) { /* copies made for placements may exceed the first guess */
     uint32_t w = f->words + f->words / 4 + 1;
     for (uint32_t i = 0; i < f->k.n; i++) {
       uint64_t *b = NEWN(f->a, uint64_t, w);
@@ -29,7 +29,7 @@ uint32_t fuse_node(fuser *f, kernel_class cls) {
 static void fit_where(fuser *f) {
   uint32_t n = f->m->stages.n;
   if (f->nwhere >= n) return;
-  uint32_t cap = n + n / 2 + 16;
+  const uint32_t cap = n + n / 2 + 8;
   f->where = arena_grow(f->a, f->where, f->nwhere * sizeof *f->where, cap * sizeof *f->where);
   f->pos = arena_grow(f->a, f->pos, f->nwhere * sizeof *f->pos, cap * sizeof *f->pos);
   f->placed = arena_grow(f->a, f->placed, f->nwhere * sizeof *f->placed, cap * sizeof *f->placed);
@@ -54,14 +54,11 @@ void fuse_note(fuser *f, uint32_t k, const char *note) {
 }
 int64_t fuse_extent(fuser *f, const u32vec *vars) {
   int64_t r = 1;
-  for (uint32_t i = 0; i < vars->n; i++)
-    if (!mul64(r, max64(expr_typical(f->m, sym_extent(f->c, vars->v[i])), 1), &r)) return INT64_MAX / 64;
-  return min64(r, INT64_MAX / 64);
+  for (uint32_t i = 0; i < vars->n; i++) r = sat_mul64(r, max64(expr_typical(f->m, sym_extent(f->c, vars->v[i])), 1));
+  return r;
 }
 int64_t fuse_bytes(fuser *f, uint32_t s, const u32vec *vars) {
-  int64_t b;
-  return mul64(fuse_extent(f, vars), et_bytes(xt(f->m, xs(f->m, s)->tensor)->type), &b) ? min64(b, INT64_C(1) << 50)
-                                                                                        : INT64_C(1) << 50;
+  return sat_mul64(fuse_extent(f, vars), et_bytes(xt(f->m, xs(f->m, s)->tensor)->type));
 }
 
 bool fuse_digits(fuser *f, uint32_t s, const sz *idx, sz **by, digit **d, uint32_t *nd) {
@@ -132,10 +129,10 @@ void fuse_depend(fuser *f, uint32_t k, uint32_t d) {
   if (k == d) return;
   uint64_t *a = f->k.v[k].anc, *b = f->k.v[d].anc, before = 0, after = 0;
   for (uint32_t w = 0; w < f->words; w++) before |= b[w] & ~a[w];
-  after = a[d / 64] >> (d % 64) & 1;
+  after = bitset_has(a, d);
   if (!before && after) return;
   for (uint32_t w = 0; w < f->words; w++) a[w] |= b[w];
-  a[d / 64] |= UINT64_C(1) << (d % 64);
+  bitset_add(a, d);
   f->k.v[d].needed = true;
   for (uint32_t i = 0; i < f->k.n && f->k.v[k].needed; i++) /* whoever depends on k depends on all this too */
     if (i != k && f->k.v[i].alive && depends(f, i, k))
@@ -165,15 +162,15 @@ void fuse_merge(fuser *f, uint32_t k, uint32_t q) {
   f->k.v[q].alive = false;
   for (uint32_t i = 0; i < st.n; i++) fuse_add(f, k, st.v[i]);
   for (uint32_t w = 0; w < f->words; w++) f->k.v[k].anc[w] |= f->k.v[q].anc[w];
-  f->k.v[k].anc[k / 64] &= ~(UINT64_C(1) << (k % 64));
-  f->k.v[k].anc[q / 64] &= ~(UINT64_C(1) << (q % 64));
+  bitset_remove(f->k.v[k].anc, k);
+  bitset_remove(f->k.v[k].anc, q);
   f->k.v[k].needed |= f->k.v[q].needed;
   for (uint32_t i = 0; i < f->k.n && f->k.v[k].needed;
        i++) { /* what depends on one of them does on both; q is no more */
     if (i == k || !f->k.v[i].alive) continue;
     uint64_t *anc = f->k.v[i].anc;
     bool on_q = depends(f, i, q), on_k = depends(f, i, k);
-    if (on_q) anc[q / 64] &= ~(UINT64_C(1) << (q % 64)), anc[k / 64] |= UINT64_C(1) << (k % 64);
+    if (on_q) bitset_remove(anc, q), bitset_add(anc, k);
     for (uint32_t w = 0; w < f->words && on_q != on_k; w++) anc[w] |= f->k.v[k].anc[w];
   }
 }
@@ -268,7 +265,7 @@ static void visit(sorter *o, uint32_t k) { /* explicit stack: kernels may depend
     o->state[q] = 1;
     for (uint32_t w = 0; w < f->words && next == UINT32_MAX; w++)
       for (uint64_t b = f->k.v[q].anc[w]; b; b &= b - 1) {
-        uint32_t d = w * 64 + (uint32_t)__builtin_ctzll(b);
+        uint32_t d = bitset_first(b, w);
         if (!f->k.v[d].alive || o->state[d] == 2 || EK_PLANTED("kernels-order")) continue;
         if (o->state[d] == 1) ctx_bug(f->c, "expr: kernels %u and %u depend on each other", q, d);
         next = d;
@@ -352,7 +349,7 @@ static void fuse_block(fuser *f, uint32_t b) {
   emodule *m = f->m;
   f->block = b;
   f->k.n = 0, f->k.v = NULL, f->k.cap = 0;
-  f->words = m->blocks.v[b].items.n / 64 + 1;
+  f->words = bitset_words(m->blocks.v[b].items.n);
   f->result = map_new(f->a);
   map *recurrences = map_new(f->a);
   uint32_t n = m->blocks.v[b].items.n;

@@ -44,7 +44,7 @@ typedef struct fuser {
   arena *a;
   /* the block whose stages are fused */
   uint32_t block;
-  /* 64-bit words of fnode.anc */
+  /* words of fnode.anc */
   uint32_t words;
   /* the nodes of the block */
   VEC(fnode) k;
@@ -87,7 +87,7 @@ static inline bool heavy(kernel_class k) { return k == KC_CONTRACTION || k == KC
 static inline bool light(kernel_class k) {
   return k == KC_ROW || k == KC_ELEMENTWISE || k == KC_GATHER || k == KC_COPY;
 }
-static inline bool depends(const fuser *f, uint32_t k, uint32_t on) { return f->k.v[k].anc[on / 64] >> (on % 64) & 1; }
+static inline bool depends(const fuser *f, uint32_t k, uint32_t on) { return bitset_has(f->k.v[k].anc, on); }
 uint32_t fuse_node(fuser *f, kernel_class cls);
 uint32_t fuse_open(fuser *f, uint32_t s, kernel_class cls); /* makes a kernel of stage s alone; its node */
 void fuse_add(fuser *f, uint32_t k, uint32_t s);            /* s becomes a member of k: dependences, position */

@@ -196,7 +196,7 @@ static bool between(fuser *f, uint32_t k, uint32_t q) {
   if (depends(f, q, k)) return true;
   for (uint32_t w = 0; w < f->words; w++)
     for (uint64_t left = f->k.v[k].anc[w]; left; left &= left - 1) {
-      uint32_t d = 64 * w + (uint32_t)__builtin_ctzll(left);
+      uint32_t d = bitset_first(left, w);
       if (d != q && d != k && f->k.v[d].alive && depends(f, d, q)) return true;
     }
   return false;
@@ -342,13 +342,9 @@ static void siblings(fuser *f, uint32_t s, uint32_t k, const u32vec *deps) {
     int64_t loc = 0;
     for (uint32_t a = 0; a < f->k.v[q].st.n; a++) {
       u32vec vars = {0};
-      atom to[64];
       uint32_t nv = 0;
       stage_vars(f->m, f->k.v[q].st.v[a], f->a, &vars);
-      if (vars.n > 64) {
-        loc = INT64_MAX;
-        break;
-      }
+      atom *to = NEWN(f->a, atom, vars.n + 1);
       for (; nv < vars.n; nv++)
         to[nv] = map_getu(tr, fuse_canon(f, vars.v[nv]), &x) ? (atom)x : fuse_canon(f, vars.v[nv]);
       loc = max64(loc, private_bytes(f, f->k.v[q].st.v[a], &no, vars.v, to, nv));

@@ -32,9 +32,8 @@ static int64_t repeats(fuser *f, ex load, const roles *r, int64_t tile) {
     if (sym_is_int(f->c, l.args[i], NULL) || one_atom(f->c, l.args[i])) continue;
     sym_atoms(f->c, l.args[i], AT_VAR, f->a, &vs);
     for (uint32_t k = 0; r->window && k < vs.n; k++)
-      if (vec_has(&r->red_both, vs.v[k]) || vec_has(&r->red_one, vs.v[k])) {
-        if (!mul64(taps, max64(expr_typical(f->m, sym_extent(f->c, vs.v[k])), 1), &taps)) return INT64_MAX / 64;
-      }
+      if (vec_has(&r->red_both, vs.v[k]) || vec_has(&r->red_one, vs.v[k]))
+        taps = sat_mul64(taps, max64(expr_typical(f->m, sym_extent(f->c, vs.v[k])), 1));
   }
   if (r->two) {
     bool in_a = false;
@@ -44,9 +43,9 @@ static int64_t repeats(fuser *f, ex load, const roles *r, int64_t tile) {
       in_a |= vec_has(&ls, load);
     }
     n = fuse_extent(f, in_a ? &r->col : &r->row);
-    if (!mul64(taps, (n + tile - 1) / tile, &taps)) return INT64_MAX / 64;
+    taps = sat_mul64(taps, (n + tile - 1) / tile);
   }
-  return min64(taps, INT64_MAX / 64);
+  return taps;
 }
 /* Do data say for each row (or column) of a product where the moved value is read? Then places next to each other
  * follow no stride, so that tiles of them share nothing. A place that both operands share is no matter. */

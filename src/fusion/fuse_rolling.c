@@ -21,8 +21,7 @@ static bool windows_along(emodule *m, const ex_node *load, const ex_node *red, u
   ctx *c = m->c;
   sz rest = load->args[axis], coef;
   int64_t k, n, span = 1, first, shape;
-  uint32_t few[16];
-  u32vec vs = {few, 0, 16};
+  STACK_U32VEC(vs);
   if (sym_uses_kind(c, rest, AT_DATA)) return false;
   sym_atoms(c, rest, AT_VAR, m->a, &vs);
   *out = (sliding_window){.axis = axis};

@@ -161,7 +161,9 @@ lfunc *loop_func(lmodule *m, lfunc_kind k, const char *name, const char *note);
 /* moves all that f has from its arena to this one, without the room it grew by: nothing is built any more */
 void loop_settle(lfunc *f, arena *a);
 lbuild loop_builder(lfunc *f);
-/* a parameter: the next slot of args */
+/* bytes: where the buffers of a program begin, and what kernels keep in scratch, at least */
+enum { BUFFER_ALIGN = 64 };
+/* a parameter: the next slot of args; align: bytes to a multiple of which it points, 0: of its element */
 lv lb_param(lbuild *b, const char *name, ltype t, unsigned flags, unsigned align);
 lv lb_int(lbuild *b, int64_t v);           /* i64 */
 lv lb_const(lbuild *b, ltype t, scalar k); /* splat when lanes > 1 */

@@ -98,7 +98,8 @@ static void find_twins(window *w) {
       for (int64_t o = 0; o < w->m && same; o++) same = fabs(l->a[o][i]) == fabs(l->a[o][k]);
       if (same && minus) l->twin[i] = k;
     }
-    double share = l->twin[i] < 0 ? 1 : 0.5;
+    double share = 1;
+    if (l->twin[i] >= 0) share /= 2;
     in += share < 1, out += share < 1;
     for (int64_t j = 0; j < w->len; j++) in += l->b[i][j] != 0 ? share : 0;
     for (int64_t o = 0; o < w->m; o++) out += l->a[o][i] != 0 ? share : 0;
@@ -168,7 +169,7 @@ static rotation root(int64_t f, int64_t n) { /* e^(2 pi i f/n), exact where it c
   if (2 * f > n) return t = root(n - f, n), (rotation){t.re, -t.im};
   if (4 * f > n) return t = root(n - 2 * f, 2 * n), (rotation){-t.re, t.im};
   if (8 * f > n) return t = root(n - 4 * f, 4 * n), (rotation){t.im, t.re};
-  if (8 * f == n) return (rotation){sqrt(0.5), sqrt(0.5)};
+  if (8 * f == n) return (rotation){M_SQRT1_2, M_SQRT1_2};
   double x = 2 * acos(-1) * (double)f / (double)n;
   return (rotation){cos(x), sin(x)};
 }
@@ -245,7 +246,9 @@ static share share_of(const window *w, int64_t f) {
     s.first_input += s.inputs, s.first += s.products;
   }
 }
-static double operations(int64_t n) { return n % 2 ? (double)(n * (n - 1)) : 2 * operations(n / 2) + 1.25 * (double)n; }
+static double operations(int64_t n) {
+  return n % 2 ? (double)(n * (n - 1)) : 2 * operations(n / 2) + (double)(5 * n) / 4;
+}
 bool bilinear_circle(window *w, int64_t m, int64_t parts, int64_t circle, arena *a) {
   const int64_t last = circle / 2, s = w->stride;
   w->parts = parts, w->circle = circle, w->m = m;

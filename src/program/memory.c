@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 64, SMALL = 1 << 16 };
+enum { ALIGN = BUFFER_ALIGN, SMALL = 1 << 16 };
 /* The steps in which a late size has its value. */
 typedef struct span {
   uint32_t after; /* step that gives the late size its value */

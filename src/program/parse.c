@@ -85,14 +85,8 @@ static bool word(rd *r, const char *w) {
 static void want_word(rd *r, const char *w) {
   if (!word(r, w)) bad(r, arena_fmt(r->a, "'%s'", w));
 }
-static int hex(char ch) {
-  return ch >= '0' && ch <= '9'   ? ch - '0'
-         : ch >= 'A' && ch <= 'F' ? ch - 'A' + 10
-         : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10
-                                  : -1;
-}
 static char byte(rd *r) { /* Reads a byte after \x. */
-  int hi = hex(r->s[0]), lo = hi < 0 ? -1 : hex(r->s[1]);
+  int hi = hex_digit(r->s[0]), lo = hi < 0 ? -1 : hex_digit(r->s[1]);
   if (hi < 0 || lo < 0 || !(hi | lo)) bad(r, "two hexadecimal digits, not 00");
   r->s += 2;
   return (char)(hi * 16 + lo);

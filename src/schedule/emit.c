@@ -28,8 +28,8 @@ void emit_begin(ectx *e, splan *p, lfunc *f, launch *l, arena *a) {
 static lv argument(ectx *e, uint64_t key, kargs k, const char *name, ltype t, unsigned flags, unsigned align) {
   uint64_t have;
   if (map_getu(e->arg_of, key, &have)) {
-    lv v = (lv)(have & 0xffffffff);
-    uint32_t i = (uint32_t)(have >> 32);
+    const lv v = key_low(have);
+    const uint32_t i = key_high(have);
     if (k.write) {
       e->l->args.v[i].write = true;
       e->f->params.v[i].flags |= LP_WRITE;
@@ -38,12 +38,12 @@ static lv argument(ectx *e, uint64_t key, kargs k, const char *name, ltype t, un
   }
   lv v = lb_param(&e->b, name, t, flags, align);
   vec_push(e->p->l->a, e->l->args, k);
-  map_putu(e->arg_of, key, (uint64_t)(e->l->args.n - 1) << 32 | v);
+  map_putu(e->arg_of, key, key_pair(e->l->args.n - 1, v));
   return v;
 }
 lv emit_buffer(ectx *e, uint32_t buffer, bool write) {
   const struct buffer *b = &e->p->buffers.v[buffer];
-  unsigned align = b->kind == BUF_WEIGHTS || b->kind == BUF_ARENA ? 64 : 0;
+  unsigned align = b->kind == BUF_WEIGHTS || b->kind == BUF_ARENA ? BUFFER_ALIGN : 0;
   return argument(
       e, (uint64_t)buffer << 1, (kargs){.is_buffer = true, .buffer = buffer, .write = write},
       arena_fmt(e->a, "b%u", e->l->args.n), lptr(b->type),
@@ -111,10 +111,10 @@ static sz built_anew(ctx *c, void *env, atom a) {
 }
 /* What is known of x (0: a size, 1: a value) under the substitutions and facts of the moment: if it is, *to. */
 static struct resolved *known_of(ectx *e, int value, uint32_t x, bool *is) {
-  enum { KNOWN = 1 << 12 };
+  enum { KNOWN = 4096 };
   struct resolved **all = &e->p->resolved[value], now = {.from = x, .state = sym_state(e->c), .by = e->resolving};
   if (!*all) *all = arena_array(e->p->l->a, KNOWN, sizeof **all);
-  struct resolved *k = &(*all)[(x * 2654435769u + now.by * 40503u) >> 16 & (KNOWN - 1)];
+  struct resolved *k = &(*all)[hash_u32(x + hash_u32(now.by)) % KNOWN];
   *is = k->to && k->from == now.from && k->state == now.state && k->by == now.by;
   if (!*is) *k = now;
   return k;
@@ -149,8 +149,7 @@ enum { D_ROW = 1, D_LANE = 2 };
 void emit_epoch(ectx *e) { e->epoch = ++e->p->epochs; }
 static unsigned dep_ex(ectx *e, ex x);
 static unsigned dep_sz(ectx *e, sz x) {
-  uint32_t few[32];
-  u32vec at = {few, 0, 32};
+  STACK_U32VEC(at);
   unsigned d = 0;
   if (sym_is_int(e->c, x, NULL)) return 0;
   sym_atoms(e->c, x, AT_VAR, e->a, &at);
@@ -471,7 +470,7 @@ static evalue load_at(ectx *e, ex load, etype t, lv ptr, sz addr, lv mask, bool 
   if (coef && sym_is_int(e->c, coef, &k) && !(dep_sz(e, rest) & D_LANE) &&
       (k == 1 || (k && e->shared && k <= MAX_LANE_STEP && k >= -MAX_LANE_STEP))) {
     lv i = emit_size(e, addr), v = 0;
-    uint64_t key = (uint64_t)((k - 1) & 15) << 60 ^ (uint64_t)ptr << 42 ^ (uint64_t)i << 21 ^ e->count, had;
+    uint64_t key = key_join(key_join(key_join((uint64_t)(k - 1), ptr), i), e->count), had;
     if (e->shared && !mask && map_getu(e->shared, key, &had)) return (evalue){(lv)had, true};
     if (k == 1)
       v = lb_load_ex(&e->b, lt(t, e->lanes), ptr, i, mask, mask ? 0 : e->count, 0, 0);
@@ -506,7 +505,7 @@ lv emit_packed(ectx *e, const packed *k, sz off) { /* the lane variable counts f
                  k->first + e->v * b->vec_step);
 }
 static uint64_t copy_key(ex x, unsigned dep, uint32_t r, uint32_t v) {
-  return (uint64_t)x << 16 | (dep & D_ROW ? (r + 1) << 8 : 0) | (dep & D_LANE ? v + 1 : 0);
+  return key_pair(x, (dep & D_ROW ? (r + 1) << 8 : 0) | (dep & D_LANE ? v + 1 : 0));
 }
 static lv inside(ectx *e, lv v, sz size) { /* 0 <= v < size */
   lv end = emit_size(e, size), zero = lb_int(&e->b, -EK_PLANTED("schedule-guard"));
@@ -557,7 +556,7 @@ static evalue load_inside(ectx *e, const tensor_load *d, bool lanewise) {
   if (!lanewise || !lanes_load_rows(e, d->t->type, d->ptr, addr, rows))
     return load_at(e, d->load, d->t->type, d->ptr, addr, 0, lanewise);
   for (uint32_t r = 0; r < e->mr; r++)
-    map_putu(e->memo->m, copy_key(d->load, D_ROW | D_LANE, r, e->v), UINT64_C(1) << 32 | rows[r]);
+    map_putu(e->memo->m, copy_key(d->load, D_ROW | D_LANE, r, e->v), key_pair(true, rows[r]));
   return (evalue){rows[e->r], true};
 }
 /* One place for all lanes, which may be outside: clamped, then selected; not read at all where the tensor may be
@@ -806,7 +805,7 @@ static evalue emit_reduce(ectx *e, ex x) {
 evalue emit_value(ectx *e, ex x) {
   unsigned d = dep_ex(e, x);
   uint64_t key = copy_key(x, d, e->r, e->v), got;
-  if (recall(e, key, &got)) return (evalue){(lv)got, got >> 32 != 0};
+  if (recall(e, key, &got)) return (evalue){key_low(got), key_high(got) != 0};
   ex_node n = *exn(e->m, x);
   evalue r = {0, false};
   if (e->rows && x == e->rows->value)
@@ -844,7 +843,7 @@ evalue emit_value(ectx *e, ex x) {
       break;
     }
     }
-  map_putu(e->memo->m, key, (uint64_t)r.vec << 32 | r.v);
+  map_putu(e->memo->m, key, key_pair(r.vec, r.v));
   return r;
 }
 

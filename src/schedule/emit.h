@@ -259,11 +259,11 @@ typedef struct ectx {
   uint32_t epoch;
 } ectx;
 
-/* What an extent is, if it is known: at most 2^40, so that what is computed of it does not overflow. */
+/* What an extent is, if it is known: at most SAT64, so that what is computed of it does not overflow. */
 static inline int64_t emit_extent(ctx *c, sz extent, int64_t otherwise) {
-  return min64(sym_int_or(c, extent, otherwise), INT64_C(1) << 40);
+  return min64(sym_int_or(c, extent, otherwise), SAT64);
 }
-enum { TILE_V = 64 }; /* registers of a tile: regs[r * TILE_V + v] */
+enum { TILE_V = BITSET_WORD }; /* registers of a tile: regs[r * TILE_V + v]; its rows are the bits of a word */
 scalar schedule_identity(rop op, etype t);
 sop schedule_combine(rop op);
 bool schedule_is_arg(rop op);
@@ -321,6 +321,7 @@ const layout *emit_halo(ectx *e, ex load);
 bool emit_in_range(ectx *e, const layout *lay, uint32_t axis, sz idx, sz size);
 /* lanes.c: a load of lanes that lie near each other, though not side by side; 0: not so, and nothing was emitted. */
 enum { MAX_LANE_STEP = 4 }; /* the farthest from lane to lane */
+enum { MAX_LANES = 64 };    /* lanes of a vector whose places are looked at one by one */
 /* would an access be a strided one, in whole tiles? */
 bool lanes_strided(ectx *e, sz addr, atom lane, uint32_t lanes);
 /* of steps that stand one after the other: the address at the first one, how far this one and the last one are from

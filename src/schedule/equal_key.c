@@ -103,7 +103,7 @@ static void begins(writer *w, const layout *l, bool first) {
 static void buffer_words(writer *w, uint32_t number) {
   const buffer *b = &w->p->buffers.v[number];
   vec_push(w->a, w->key->buffers, number);
-  word(w, (uint64_t)b->kind << 32 | (uint64_t)b->type << 16 | (uint64_t)b->halo << 1 | b->filled);
+  word(w, key_four(0, b->kind, b->type, (uint16_t)(b->halo << 1 | b->filled)));
   if (b->halo) word(w, (uint64_t)b->fill.i);
 }
 static void layout_words(writer *w, const layout *l) {
@@ -127,7 +127,7 @@ static void tensor_words(writer *w, tid t) {
   if (!is_new(w, EQUAL_TENSOR, t)) return;
   const tensor *x = xt(w->m, t);
   vec_push(w->a, w->key->tensors, t);
-  word(w, (uint64_t)x->kind << 32 | (uint64_t)x->type << 16 | x->rank);
+  word(w, key_four(0, x->kind, x->type, (uint16_t)x->rank));
   for (uint32_t i = 0; i < x->rank; i++) size(w, x->shape[i]);
   if (x->kind == TK_CONST) word(w, (uint64_t)x->narrow.type << 8 | (uint64_t)(x->transform ? x->transform->size : 0));
   if (!w->formulas) layout_words(w, &w->p->layouts[t]);
@@ -138,7 +138,7 @@ static void value(writer *w, ex e) {
   word(w, e != 0);
   if (!e || !is_new(w, EQUAL_NODE, e)) return;
   const ex_node n = *exn(w->m, e);
-  word(w, (uint64_t)n.kind << 32 | (uint64_t)n.type << 24 | (uint64_t)n.op << 16 | (uint64_t)n.acc << 8 | n.nargs);
+  word(w, key_four(0, n.kind, (uint16_t)(n.type << 8 | n.op), (uint16_t)(n.acc << 8 | n.nargs)));
   if (n.kind == EX_CONST) word(w, (uint64_t)n.k.i);
   if (n.kind == EX_INDEX) size(w, n.index);
   if (n.kind == EX_LOAD) tensor_words(w, n.tensor);
@@ -162,7 +162,7 @@ static void readers(writer *w, tid t) {
     for (uint32_t j = 0; j < exn(w->m, r->v[i].load)->nargs; j++) size(w, exn(w->m, r->v[i].load)->args[j]);
 }
 static void update_words(writer *w, const update *u) {
-  word(w, (uint64_t)u->op << 32 | u->nvars);
+  word(w, key_pair(u->op, u->nvars));
   for (uint32_t i = 0; i < u->nvars; i++) atom_word(w, u->vars[i]);
   for (uint32_t i = 0; i < u->nidx; i++) size(w, u->idx[i]);
   value(w, u->value), value(w, u->cond);

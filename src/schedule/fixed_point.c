@@ -12,10 +12,11 @@
  * keep their floats. A pack is [items][a step for each lane][depth][words], in words of 4 bytes.
  */
 #include "schedule/tile.h"
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
-enum { A_BITS = 11, C_BITS = 10, BITS = 32 };
+enum { A_BITS = 11, C_BITS = A_BITS - 1, BITS = 8 * sizeof(uint32_t) };
 static const float LARGEST = 2147475456.0f; /* what the largest of a column becomes: 2^31 less room for rounding */
 static const double STANDS_OUT = 64;        /* a value that stands out is so many times the root of the mean square */
 
@@ -81,15 +82,15 @@ void fixed_point_write(const packing *k, const float *item, uint8_t *to) {
 }
 
 /* ---- which constants ------------------------------------------------------------------------- */
-typedef float four __attribute__((vector_size(16)));
-typedef int32_t fourfold __attribute__((vector_size(16)));
+typedef float four __attribute__((vector_size(4 * sizeof(float))));
+typedef int32_t fourfold __attribute__((vector_size(4 * sizeof(int32_t))));
 typedef struct spread {
   const uint8_t *x; /* floats */
   size_t n;         /* number of floats */
   float *most;      /* greatest absolute value of each stretch */
   double *all;      /* sum of squares of each stretch */
 } spread;
-enum { STRETCH = 1 << 20, BLOCK_VALUES = 1024 };
+enum { BLOCK_VALUES = 1024, STRETCH = BLOCK_VALUES * BLOCK_VALUES };
 static inline void add_powers(four x, four *all, four *most) {
   x *= x, *all += x;
   fourfold more = x > *most;
@@ -128,7 +129,7 @@ static bool even(splan *p, tid t) { /* No value stands out, and none is NaN or i
   double all = 0;
   par_for(p->m->c, ctx_cpus(p->m->c), n, spread_of, &s);
   for (uint32_t i = 0; i < n; i++) most = fmaxf(most, s.most[i]), all += s.all[i];
-  bool ok = from.p && isfinite(all) && most > 1e-36f &&
+  bool ok = from.p && isfinite(all) && most > LARGEST * FLT_MIN &&
             ((double)most * (double)s.n <= STANDS_OUT * STANDS_OUT * all || EK_PLANTED("schedule-fixed-point-even"));
   arena_free(a);
   map_putu(p->even, t, ok);
@@ -199,7 +200,7 @@ bool fixed_point_pays(ectx *e, ex load, const ex_node *red, int64_t uses) {
 /* ---- what a tile reads ----------------------------------------------------------------------- */
 /* A word is read once for all vectors that it holds a part of. */
 static lv word(ectx *e, const packed *k, uint32_t w) {
-  uint64_t key = UINT64_C(1) << 63 | (uint64_t)k->ptr << 16 | w, had;
+  uint64_t key = ~key_pair(k->ptr, w), had; /* no key of a value is as large */
   if (map_getu(e->memo->m, key, &had)) return (lv)had;
   lv x = lb_load_ex(&e->b, lt(ET_I32, e->lanes), k->ptr, lb_addi(&e->b, emit_size(e, k->off), (int64_t)w * e->lanes), 0,
                     0, 0, 0);

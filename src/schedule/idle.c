@@ -3,7 +3,7 @@
  * says how many they are (for reports). */
 #include "schedule/nest.h"
 
-enum { VALUES = 64 };
+enum { VALUES = BITSET_WORD };
 static uint64_t bits(int64_t n) { return n < VALUES ? (UINT64_C(1) << n) - 1 : ~UINT64_C(0); }
 /* The values that x may have modulo n, as bits. */
 static uint64_t residues(ectx *e, sz x, int64_t n) {

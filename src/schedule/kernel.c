@@ -58,7 +58,7 @@ void kernel_runs(kctx *k, const u32vec *vars) {
 /* ---- scratch --------------------------------------------------------------------------------- */
 static lv scratch_base(kctx *k) {
   if (k->scratch_ptr) return k->scratch_ptr;
-  lv p = lb_param(&k->e.b, "scratch", lptr(ET_U8), LP_READ | LP_WRITE | LP_NOALIAS, 64);
+  lv p = lb_param(&k->e.b, "scratch", lptr(ET_U8), LP_READ | LP_WRITE | LP_NOALIAS, BUFFER_ALIGN);
   vec_push(k->p->l->a, k->l.args, ((kargs){.is_buffer = true, .buffer = 0, .write = true}));
   lv per = lb_param(&k->e.b, "scratch_bytes", lt(ET_I64, 1), 0, 0);
   vec_push(k->p->l->a, k->l.args, ((kargs){.size = 0}));
@@ -69,7 +69,8 @@ static lv scratch_base(kctx *k) {
 lv kernel_scratch(kctx *k, etype t, sz elems) {
   lv base = scratch_base(k);
   lv p = lb_ptrcast(&k->e.b, t, lb_offset(&k->e.b, base, emit_size(&k->e, k->scratch)));
-  sz bytes = sym_muli(k->c, sym_ceildiv(k->c, sym_muli(k->c, elems, et_bytes(t)), sym_int(k->c, 64)), 64);
+  sz bytes =
+      sym_muli(k->c, sym_ceildiv(k->c, sym_muli(k->c, elems, et_bytes(t)), sym_int(k->c, BUFFER_ALIGN)), BUFFER_ALIGN);
   k->scratch = EK_PLANTED("schedule-scratch") ? bytes : sym_add(k->c, k->scratch, bytes);
   return p;
 }

@@ -267,7 +267,7 @@ static int64_t handed_over(kctx *k, const grps *gs) {
         if (!vec_has(&k->outer, kernel_canon(k, s->axes[d].d[j].var)) &&
             !mul64(bytes, kernel_extent(k, s->axes[d].d[j].var, 1), &bytes))
           return INT64_MAX;
-    if (makes) all += min64(bytes, INT64_C(1) << 50);
+    if (makes) all += min64(bytes, SAT64);
   }
   return all;
 }

@@ -91,9 +91,9 @@ static etype key_type(etype t) { return et_bytes(t) > 4 ? ET_U64 : ET_U32; }
 static lv key_of(lbuild *b, etype t, lv v, bool falling) {
   uint16_t n = li(b->f, v)->type.lanes;
   etype u = key_type(t), wide = u == ET_U64 ? ET_F64 : ET_F32;
-  uint32_t bits = u == ET_U64 ? 64 : 32;
+  const uint32_t bits = et_bits(u);
   ltype U = lt(u, n), S = lt(u == ET_U64 ? ET_I64 : ET_I32, n);
-  lv top = lb_const(b, U, (scalar){.i = u == ET_U64 ? INT64_MIN : (int64_t)1 << 31}),
+  lv top = lb_const(b, U, (scalar){.i = (int64_t)(UINT64_C(1) << (bits - 1))}),
      ones = lb_op(b, OP_BNOT, U, lb_const(b, U, (scalar){.i = 0}), 0, 0), nan = 0, key;
   if (et_kind(t) == K_FLOAT) {
     ltype W = lt(wide, n);

@@ -47,12 +47,12 @@ static int64_t spanned(const int64_t *at, uint32_t few, uint32_t lanes, int64_t 
   return (*span + lanes - 1) / lanes;
 }
 bool lanes_strided(ectx *e, sz addr, atom lane, uint32_t lanes) {
-  int64_t at[64], lo, span;
-  return lanes > 1 && lanes <= 64 && pattern(e, addr, lane, lanes, lanes, at) &&
+  int64_t at[MAX_LANES], lo, span;
+  return lanes > 1 && lanes <= MAX_LANES && pattern(e, addr, lane, lanes, lanes, at) &&
          spanned(at, lanes, lanes, &lo, &span) <= MAX_LANE_STEP;
 }
 static lv load_once(ectx *e, ltype t, lv ptr, lv at, lv part) {
-  uint64_t key = (uint64_t)ptr << 42 ^ (uint64_t)at << 21 ^ part, had;
+  uint64_t key = key_join(key_join(ptr, at), part), had;
   if (e->shared && map_getu(e->shared, key, &had)) return (lv)had;
   lv v = lb_load_ex(&e->b, t, ptr, at, 0, part, 0, 0);
   if (e->shared) map_putu(e->shared, key, v);
@@ -60,10 +60,10 @@ static lv load_once(ectx *e, ltype t, lv ptr, lv at, lv part) {
 }
 lv lanes_load_strided(ectx *e, etype t, lv ptr, strided_steps s) {
   uint32_t n = e->lanes, few = n, wide = n;
-  int64_t at[64], lo, span, start[MAX_LANE_STEP];
+  int64_t at[MAX_LANES], lo, span, start[MAX_LANE_STEP];
   lv x[MAX_LANE_STEP], v = 0;
   scalar k = {.i = n};
-  if (n < 2 || n > 64 || t == ET_BOOL || !e->lane || (e->count && !loop_const(e->f, e->count, &k))) return 0;
+  if (n < 2 || n > MAX_LANES || t == ET_BOOL || !e->lane || (e->count && !loop_const(e->f, e->count, &k))) return 0;
   few = (uint32_t)max64(1, min64(k.i, n));
   if (!pattern(e, s.addr, e->lane, e->unit, n, at)) return 0;
   int64_t vecs = spanned(at, few, n, &lo, &span);
@@ -79,7 +79,7 @@ lv lanes_load_strided(ectx *e, etype t, lv ptr, strided_steps s) {
     x[j] = load_once(e, lt(t, wide), ptr, lb_addi(&e->b, first, start[j]), wide > span ? lb_int(&e->b, span) : 0);
   }
   for (int64_t j = vecs > 1; j < vecs; j++) { /* lanes from the vectors before, and from this one */
-    int32_t from[64];
+    int32_t from[MAX_LANES];
     for (uint32_t l = 0; l < n; l++) {
       int64_t in = 0;
       while (l < few && at[l] - start[in] >= wide) in++;
@@ -98,7 +98,7 @@ static bool load_between(ectx *e, etype t, lv ptr, lv first, lv *rows) {
   uint32_t n = e->lanes, mr = e->mr;
   scalar few = {.i = n};
   lv x[MAX_LANE_STEP];
-  if (n < 2 || n > 64 || mr < 2 || mr > MAX_LANE_STEP || t == ET_BOOL ||
+  if (n < 2 || n > MAX_LANES || mr < 2 || mr > MAX_LANE_STEP || t == ET_BOOL ||
       (e->count && !loop_const(e->f, e->count, &few)))
     return false;
   uint32_t places = (uint32_t)max64(1, min64(few.i, n)) * mr, vecs = (places + n - 1) / n;
@@ -109,7 +109,7 @@ static bool load_between(ectx *e, etype t, lv ptr, lv first, lv *rows) {
   for (uint32_t r = 0; r < mr; r++) {
     rows[r] = 0;
     for (uint32_t j = vecs > 1; j < vecs; j++) {
-      int32_t from[64];
+      int32_t from[MAX_LANES];
       for (uint32_t l = 0; l < n; l++) {
         uint32_t at = l * mr + r - EK_PLANTED("schedule-between");
         from[l] = at >= places || at / n > j ? -1
@@ -128,7 +128,7 @@ static bool load_between(ectx *e, etype t, lv ptr, lv first, lv *rows) {
  * `part` lanes. x or y may be 0: lanes of any value. */
 static lv zipped(ectx *e, lv x, lv y, uint32_t g, uint32_t part, bool high) {
   uint32_t n = e->lanes;
-  int32_t at[64];
+  int32_t at[MAX_LANES];
   if (!x && !y) return 0;
   for (uint32_t i = 0; i < n; i++) {
     uint32_t piece = i % part / g, from = i / part * part + (piece / 2 + (high ? part / g / 2 : 0)) * g + i % g;
@@ -139,7 +139,7 @@ static lv zipped(ectx *e, lv x, lv y, uint32_t g, uint32_t part, bool high) {
 /* The even or the odd parts of x, then those of y. */
 static lv sorted(ectx *e, lv x, lv y, uint32_t part, bool odd) {
   uint32_t n = e->lanes;
-  int32_t at[64];
+  int32_t at[MAX_LANES];
   if (!x && !y) return 0;
   for (uint32_t i = 0; i < n; i++) {
     uint32_t p = i / part, from = (2 * (p % (n / part / 2)) + odd) * part + i % part;
@@ -152,11 +152,13 @@ static uint32_t reversed(uint32_t x, uint32_t n) { /* the bits of x < n */
   for (; n > 1; n /= 2, x /= 2) r = 2 * r + x % 2;
   return r;
 }
+/* bytes of a part of a register within which lanes are moved */
+static uint32_t shuffle_bytes(const ectx *e) { return e->p->t->shuffle_bits / 8; }
 /* Lane r of out[c] is lane c of in[r], as many of both as there are lanes. An in[r] of 0 is of any value. Two
- * neighbours at a step: first within the parts of 16 bytes that machines have instructions for, then these parts. */
+ * neighbours at a step: first within the parts that the machine has instructions for, then these parts. */
 static void exchange(ectx *e, const lv *in, lv *out, uint32_t bytes) {
-  uint32_t n = e->lanes, part = 16 / bytes < n ? 16 / bytes : n;
-  lv two[2][64], *x = two[0], *y = two[1], *t;
+  uint32_t n = e->lanes, part = shuffle_bytes(e) / bytes < n ? shuffle_bytes(e) / bytes : n;
+  lv two[2][MAX_LANES], *x = two[0], *y = two[1], *t;
   for (uint32_t i = 0; i < n; i++) x[i] = in[i];
   for (uint32_t g = 1; g < part; g *= 2, t = x, x = y, y = t)
     for (uint32_t i = 0; i < n; i += part)
@@ -165,7 +167,7 @@ static void exchange(ectx *e, const lv *in, lv *out, uint32_t bytes) {
         y[i + part / 2 + k] = zipped(e, x[i + 2 * k], x[i + 2 * k + 1], g, part, true);
       }
   for (uint32_t k = 0; k < part; k++) { /* the vectors of column k in their parts; one of each group of rows */
-    lv p[2][64], *a = p[0], *b = p[1];
+    lv p[2][MAX_LANES], *a = p[0], *b = p[1];
     uint32_t groups = n / part;
     for (uint32_t i = 0; i < groups; i++) a[i] = x[i * part + (EK_PLANTED("schedule-squares") ? k : reversed(k, part))];
     for (uint32_t s = groups; s > 1; s /= 2, t = a, a = b, b = t)
@@ -177,7 +179,7 @@ static void exchange(ectx *e, const lv *in, lv *out, uint32_t bytes) {
 }
 static bool exchangeable(ectx *e, etype t) {
   uint32_t n = e->lanes, bytes = et_bytes(t);
-  return n >= 4 && n <= 64 && !(n & (n - 1)) && t != ET_BOOL && n * bytes >= 16 && bytes <= 8;
+  return n >= 4 && n <= MAX_LANES && !(n & (n - 1)) && t != ET_BOOL && n * bytes >= shuffle_bytes(e) && bytes <= 8;
 }
 /* Do the lanes of this access lie apart, the rows side by side? *step: from lane to lane. */
 static bool rows_side_by_side(ectx *e, sz addr, sz *step) {
@@ -215,7 +217,7 @@ static lv first_row(ectx *e, sz addr) {
 bool lanes_load_rows(ectx *e, etype t, lv ptr, sz addr, lv *rows) {
   sz step;
   scalar few = {.i = e->lanes};
-  lv in[64] = {0};
+  lv in[MAX_LANES] = {0};
   int64_t k;
   if (!rows_side_by_side(e, addr, &step)) return false;
   if (sym_is_int(e->c, step, &k) && k == e->mr && load_between(e, t, ptr, first_row(e, addr), rows)) return true;
@@ -254,7 +256,7 @@ static uint32_t same_place(ectx *e, result *all, uint32_t n, int64_t row, slot *
 }
 static void store_exchanged(ectx *e, etype t, lv ptr, lv at, sz step, const slot *slots, uint32_t n) {
   scalar few = {.i = e->lanes};
-  lv in[64] = {0}, out[64], all = lb_int(&e->b, n);
+  lv in[MAX_LANES] = {0}, out[MAX_LANES], all = lb_int(&e->b, n);
   bool known = !e->count || loop_const(e->f, e->count, &few);
   for (uint32_t k = 0; k < n; k++) in[k] = slots[k].v, *slots[k].done |= UINT64_C(1) << slots[k].row;
   exchange(e, in, out, et_bytes(t));

@@ -167,8 +167,7 @@ static void materialise(lay *L) {
 /* ---- halos ----------------------------------------------------------------------------------- */
 /* bound of an index over its variables: affine with constant coefficients, or else between numbers; 0: not known */
 static sz extreme(lay *L, sz idx, bool high) {
-  uint32_t few[32];
-  u32vec vs = {few, 0, 32};
+  STACK_U32VEC(vs);
   sym_atoms(L->c, idx, AT_VAR, L->a, &vs);
   for (uint32_t i = 0; i < vs.n; i++) {
     sz coef, rest;
@@ -265,8 +264,8 @@ static bool uses(lay *L, const ex_node *load, atom v) {
 /* A variable of the results counts that axis, and another factor does not have it: in steps of so many; 0: none
  * does. */
 static int64_t row_steps(lay *L, const reading *r, uint32_t axis) {
-  uint32_t few[32];
-  u32vec vs = {few, 0, 32}, loads = {0};
+  STACK_U32VEC(vs);
+  u32vec loads = {0};
   if (!r->sum) return 0;
   const ex_node *red = exn(L->m, r->sum);
   sym_atoms(L->c, exn(L->m, r->load)->args[axis], AT_VAR, L->a, &vs);
@@ -287,8 +286,7 @@ static int64_t row_steps(lay *L, const reading *r, uint32_t axis) {
 /* axes order[0..at], and those behind */
 static bool share_variables(lay *L, const sz *idx, const uint32_t *order, uint32_t n, uint32_t at) {
   for (uint32_t i = 0; i <= at; i++) {
-    uint32_t few[32];
-    u32vec vs = {few, 0, 32};
+    STACK_U32VEC(vs);
     sym_atoms(L->c, idx[order[i]], AT_VAR, L->a, &vs);
     for (uint32_t k = 0; k < vs.n; k++)
       for (uint32_t j = at + 1; j < n; j++)
@@ -352,8 +350,7 @@ static void to_end(uint32_t *order, uint32_t rank, uint32_t axis) {
 static bool leaps(ctx *c, sz index) {
   enum { LEAP = 8 };
   if (sym_uses_kind(c, index, AT_DATA)) return true; /* the place is found by data */
-  uint32_t few[32];
-  u32vec vs = {few, 0, 32};
+  STACK_U32VEC(vs);
   int64_t least = INT64_MAX, k;
   sz coef, rest;
   sym_atoms(c, index, AT_VAR, ctx_arena(c), &vs);
@@ -737,7 +734,8 @@ static void place_tensor(lay *L, tid t, const uint32_t *order) {
  * directly. A loop's inner and final values are one buffer (the body's last stages overwrite it), a collected
  * tensor is the buffer into which each trip stores its slice. */
 static void own_in(lay *L, tid t, uint32_t block) {
-  static const uint32_t order[MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  uint32_t order[MAX_RANK];
+  for (uint32_t i = 0; i < MAX_RANK; i++) order[i] = i;
   own_buffer(L, t, order, false);
   if (L->p->layouts[t].buffer) L->p->buffers.v[L->p->layouts[t].buffer].block = block;
 }

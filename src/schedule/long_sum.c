@@ -17,25 +17,24 @@ enum { LONG_BLOCK = 1 << 12, LONG_SUM = 1 << 15 };
 static int64_t most(ectx *e, atom var) {
   int64_t lo, hi;
   sym_range(e->c, sym_extent(e->c, var), &lo, &hi);
-  return max64(1, min64(hi, INT64_C(1) << 40));
+  return max64(1, min64(hi, SAT64));
 }
-static int64_t times(int64_t x, int64_t y) { return x > (INT64_C(1) << 40) / y ? INT64_C(1) << 40 : x * y; }
 
 bool long_sum_begin(ectx *e, long_sum *s, const ex_node *red, const u32vec *vars, int64_t last_step, lv *acc,
                     uint32_t n) {
   const etype t = (etype)red->acc;
   int64_t inner = 1, all = 1;
   *s = (long_sum){.acc = acc, .n = n, .before = e->long_sum};
-  if (red->op != RED_SUM || (t != ET_F32 && et_bits(t) > 16) || et_kind(t) != K_FLOAT) return false;
-  for (uint32_t i = 0; i < vars->n; i++) all = times(all, most(e, vars->v[i]));
+  if (red->op != RED_SUM || (t != ET_F32 && et_bytes(t) > 2) || et_kind(t) != K_FLOAT) return false;
+  for (uint32_t i = 0; i < vars->n; i++) all = sat_mul64(all, most(e, vars->v[i]));
   if (all / last_step <= LONG_SUM || EK_PLANTED("schedule-long-sum")) return false;
   for (uint32_t i = vars->n; i-- > 0 && !s->var;) {
     const int64_t step = i + 1 == vars->n ? last_step : 1, here = max64(1, most(e, vars->v[i]) / step);
-    if (times(inner, here) > LONG_BLOCK) {
+    if (sat_mul64(inner, here) > LONG_BLOCK) {
       s->var = vars->v[i], s->repeats = i > 0;
       s->block = max64(SUM_GROUP, LONG_BLOCK / inner & -SUM_GROUP) * step;
     }
-    inner = times(inner, here);
+    inner = sat_mul64(inner, here);
   }
   s->sums = NEWN(e->a, lv, n);
   for (uint32_t i = 0; i < n; i++)

@@ -498,7 +498,8 @@ static void start_accumulators(ectx *e, const nest *n, tile_reduction *x) {
       }
       x->acc[k] = lb_reg(&e->b, before ? before[k] : lb_const(&e->b, T, schedule_identity((rop)x->red->op, x->type)));
       /* x + -0 is x */
-      if (before) before[k] = lb_const(&e->b, T, (scalar){.f = EK_PLANTED("schedule-two-products") ? 1 : -0.0});
+      if (before)
+        before[k] = lb_const(&e->b, T, (scalar){.f = EK_PLANTED("schedule-two-products") ? 1 : copysign(0, -1)});
     }
   if (!notes_nan(n, x->red)) return;
   x->found = NEW(e->a, lv);

@@ -251,7 +251,7 @@ static int64_t pack_exchanged(ectx *e, nest *n, const packload *k, const tile_la
   atom row = e->row;
   etype t = (etype)load->type;
   sz idx[MAX_RANK];
-  lv x, rows[64];
+  lv x, rows[MAX_LANES];
   if (a->lanes < 2 || !whole || load->otherwise || !emit_plain(e, k->load, idx)) return 0;
   sz at = emit_address(e, emit_layout(e, load->tensor), idx);
   e->lane = n->lane.var, e->lanes = a->lanes;

@@ -36,7 +36,7 @@ static int64_t point(const packing *k, int64_t p) {
   for (int64_t d = k->nsel + k->nred; d-- > k->nsel; p /= k->count[d]) at += p % k->count[d] * k->step[d];
   return at;
 }
-typedef uint32_t four __attribute__((vector_size(16)));
+typedef uint32_t four __attribute__((vector_size(4 * sizeof(uint32_t))));
 /* 4 x 4 elements of 4 bytes */
 static inline void exchange_four(uint8_t *dst, size_t dst_row, const uint8_t *src, size_t src_row) {
   four r[4];

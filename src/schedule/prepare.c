@@ -20,8 +20,8 @@ static void buffer_rows(kctx *k, nest *n) {
     if (dot_of(n, i, 0) || !body || red->where || body->kind != EX_OP || body->op != OP_MUL || !vars->n) continue;
     for (uint32_t j = 0; j < vars->n && depth; j++) {
       sz size = sym_extent(k->c, vars->v[j]);
-      if (!sym_is_int(k->c, size, &ext) || ext > 1 << 20 || depth > 1 << 20) depth = ext = 0;
-      depth *= ext;
+      if (!sym_is_int(k->c, size, &ext) || ext > INT32_MAX) depth = ext = 0;
+      depth = sat_mul64(depth, ext);
       at = sym_add(k->c, sym_mul(k->c, at, size), sym_of_atom(k->c, vars->v[j]));
     }
     for (uint32_t q = 0; q < 2 && depth && ext >= (int64_t)L; q++) {
@@ -140,7 +140,7 @@ static lv block_of(ectx *e, const nest *n, lv row, uint32_t mr, int64_t *blocks,
   for (uint32_t i = n->inner.n; i-- > 0;) {
     const nvar *v = &n->inner.v[i];
     ext = emit_extent(e->c, v->extent, -1);
-    open |= v->lo || ext < 0 || *blocks > 1 << 20;
+    open |= v->lo || ext < 0 || ext > INT32_MAX || *blocks > INT32_MAX;
     if (open) continue;
     at = lb_add(&e->b, lb_muli(&e->b, emit_size(e, sym_of_atom(e->c, v->var)), *blocks), at);
     *blocks *= ext;

@@ -2,7 +2,7 @@
 #include "schedule/record.h"
 #include <string.h>
 
-enum { ANY = 1 << 16 };
+enum { ANY = UINT16_MAX };
 const primitive_form primitive_forms[P_COUNT] = {
     [P_THREADS] = {"threads", false, false, 1, 1, "always, never or enough",
                    "are the chunks run by several threads? enough: where open sizes give enough work"},

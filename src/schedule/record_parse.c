@@ -19,10 +19,9 @@ typedef struct reader {
 static srcpos here(const reader *r) { return (srcpos){r->file, r->line, (uint32_t)(r->s - r->from) + 1}; }
 static _Noreturn void error(reader *r, srcpos at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static _Noreturn void error(reader *r, srcpos at, const char *fmt, ...) {
-  char text[512];
   va_list ap;
   va_start(ap, fmt);
-  vsnprintf(text, sizeof text, fmt, ap);
+  const char *text = arena_vfmt(r->a, fmt, ap);
   va_end(ap);
   diag_add(r->c, D_ERROR, E_USAGE, at, NULL, "schedule: %s", text);
   ctx_unwind(r->c);
@@ -62,10 +61,10 @@ static const char *bare(reader *r) {
   return arena_strndup(r->a, s, (size_t)(r->s - s));
 }
 static int hex(reader *r) {
-  const char ch = (char)tolower((unsigned char)next(r));
-  if (at_end(r) || !isxdigit((unsigned char)ch)) error(r, here(r), "expected a hexadecimal digit");
+  const int digit = hex_digit(next(r));
+  if (digit < 0) error(r, here(r), "expected a hexadecimal digit");
   r->s++;
-  return ch <= '9' ? ch - '0' : ch - 'a' + 10;
+  return digit;
 }
 static const char *quoted(reader *r) { /* Behind the opening quote. */
   sbuf b = sbuf_new(r->a);
@@ -79,7 +78,7 @@ static const char *quoted(reader *r) { /* Behind the opening quote. */
     if (accept(r, 'n'))
       sb_putc(&b, '\n');
     else if (accept(r, 'x')) {
-      const int high = hex(r), code = high * 16 + hex(r);
+      const int high = hex(r), code = high << 4 | hex(r);
       if (!code) error(r, here(r), "a name has no character \\x00");
       sb_putc(&b, (char)code);
     } else if (at_end(r))
@@ -161,7 +160,7 @@ static void read_name(reader *r, kernel_record *k) { /* The number and the hash.
     if (accept(r, '@')) {
       if (k->hashed) error(r, at, "a kernel has one hash");
       k->hashed = true;
-      for (int i = 0; i < 16; i++) k->hash = k->hash << 4 | (uint64_t)hex(r);
+      for (size_t i = 0; i < 2 * sizeof k->hash; i++) k->hash = k->hash << 4 | (uint64_t)hex(r);
       if (accept(r, ':')) k->nth = count_of(r, at, bare(r), "which one of the kernels with this hash, from 1");
       continue;
     }

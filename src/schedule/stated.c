@@ -87,17 +87,16 @@ void kernel_check_used(kctx *k) {
     check_used(k, k->stated->nests.v[i].directives.v, k->stated->nests.v[i].directives.n, "nest");
 }
 void kernel_refuse(kctx *k, const directive *d, const char *fmt, ...) {
-  char text[512];
   va_list ap;
   va_start(ap, fmt);
-  vsnprintf(text, sizeof text, fmt, ap);
+  const char *text = arena_vfmt(k->a, fmt, ap);
   va_end(ap);
   diag_add(k->c, D_ERROR, E_USAGE, d->pos, NULL, "kernel %s: %s: %s", k->l.name, primitive_forms[d->is].name, text);
   ctx_unwind(k->c);
 }
 int64_t kernel_number(kctx *k, const directive *d, const char *word, int64_t least, int64_t most) {
   char *end;
-  const long long n = strtoll(word, &end, 10);
+  const int64_t n = int_parse(word, &end);
   if (end == word || *end) kernel_refuse(k, d, "expected a number, found %s", word);
   if (n < least || n > most)
     kernel_refuse(k, d, "%s: expected a number from %lld to %lld", word, (long long)least, (long long)most);

@@ -358,12 +358,11 @@ static bool row_stays(ectx *e, const accesses *acc, const choice *ch, const u32v
     for (uint32_t r = 0; r < red->n && !a->store; r++)
       if (address_coef(e, a->address, red->v[r]) > row &&
           !address_windowed(e, a->address, red->v[r], ch->row, INT64_MAX))
-        lines *= emit_extent(e->c, sym_extent(e->c, red->v[r]), 1);
+        lines = sat_mul64(lines, emit_extent(e->c, sym_extent(e->c, red->v[r]), 1));
     again |= lines > 1;
     bytes += lines * a->bytes;
   }
-  return !again ||
-         (e->p->t->l1 && lanes > 0 && bytes * min64(rows, 1 << 20) * min64(lanes, 1 << 20) <= (int64_t)e->p->t->l1);
+  return !again || (e->p->t->l1 && lanes > 0 && sat_mul64(sat_mul64(bytes, rows), lanes) <= (int64_t)e->p->t->l1);
 }
 /* Do the vectors that all rows share, of all panels, stay there too? */
 static bool shared_stays(ectx *e, const accesses *acc, const choice *ch, const u32vec *domain, const u32vec *red) {
@@ -374,9 +373,9 @@ static bool shared_stays(ectx *e, const accesses *acc, const choice *ch, const u
     if (!a->leader || a->store || address_coef(e, a->address, ch->lane) == 0 ||
         address_coef(e, a->address, ch->row) != 0)
       continue;
-    for (uint32_t k = 0; k < domain->n + red->n && n < 1 << 30; k++) {
+    for (uint32_t k = 0; k < domain->n + red->n; k++) {
       atom v = k < domain->n ? domain->v[k] : red->v[k - domain->n];
-      if (address_uses(e, a->address, v)) n *= max64(1, emit_extent(e->c, sym_extent(e->c, v), 1));
+      if (address_uses(e, a->address, v)) n = sat_mul64(n, max64(1, emit_extent(e->c, sym_extent(e->c, v), 1)));
     }
     bytes += n;
   }
@@ -707,7 +706,7 @@ static row_candidate row_of(const tiling *w, const choice *ch, atom v, bool wind
     for (uint32_t r = 0; r < w->red->n && windows && lane > 0; r++)
       slides |= address_windowed(e, a->address, v, w->red->v[r], WINDOW_STEPS);
     bad |= q == INT64_MIN;
-    if (q > 0) x.stride = min64(q, INT64_C(1) << 40) * a->bytes;
+    if (q > 0) x.stride = sat_mul64(q, a->bytes);
     x.far |= q == INT64_MIN + 1;
   }
   x.fits = (shares || (slides && factor) || w->given->row_given) && !bad;

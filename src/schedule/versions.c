@@ -11,12 +11,14 @@ typedef struct vanishing {
   sz if_ge0[4]; /* conditions: each >= 0 */
   uint32_t n;   /* number of conditions */
 } vanishing;
+/* stands for an open size that is not small */
+enum { LARGE_SIZE = 1048576 };
 static bool large(void *env, atom a, int64_t *v) { /* Gives any open size a large value. */
   ctx *c = env;
   int64_t lo;
   if (sym_kind(c, a) != AT_SYMBOL) return false;
   sym_range(c, sym_of_atom(c, a), &lo, v);
-  *v = min64(*v, 1 << 20);
+  *v = min64(*v, LARGE_SIZE);
   return true;
 }
 static void quotient(kctx *k, atom q, vanishing *out) {
@@ -58,8 +60,8 @@ void kernel_emit(kctx *k, nest *n) {
   lv all = 0;
   uint32_t mark = sym_mark(k->c);
   for (uint32_t i = 0; i < v.n; i++) {
-    lv yes =
-        lb_cmp(&e->b, OP_GE, emit_size(e, v.if_ge0[i]), lb_int(&e->b, EK_PLANTED("schedule-quotients") ? -1000 : 0));
+    lv yes = lb_cmp(&e->b, OP_GE, emit_size(e, v.if_ge0[i]),
+                    lb_int(&e->b, EK_PLANTED("schedule-quotients") ? INT16_MIN : 0));
     all = all ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), all, yes, 0) : yes;
   }
   if (all) {

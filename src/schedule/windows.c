@@ -37,8 +37,7 @@ typedef struct windowed {
 
 static int64_t count(emodule *m, const u32vec *vars) {
   int64_t n = 1;
-  for (uint32_t i = 0; i < vars->n; i++)
-    n = min64(n * max64(1, min64(sym_int_or(m->c, sym_extent(m->c, vars->v[i]), 1), 1 << 20)), 1 << 20);
+  for (uint32_t i = 0; i < vars->n; i++) n = sat_mul64(n, max64(1, sym_int_or(m->c, sym_extent(m->c, vars->v[i]), 1)));
   return n;
 }
 /* The name by which the stages of the kernel share the variable. */
@@ -46,7 +45,7 @@ static atom shared_name(const map *canon, atom v) {
   uint64_t to;
   return map_getu(canon, v, &to) ? (atom)to : v;
 }
-static int64_t known(emodule *m, sz x) { return min64(sym_int_or(m->c, x, 0), 1 << 30); }
+static int64_t known(emodule *m, sz x) { return min64(sym_int_or(m->c, x, 0), SAT64); }
 static bool any_order(emodule *m, const ex_node *red, ex load) {
   const ex_node *l = exn(m, load), *o = l->otherwise ? exn(m, l->otherwise) : NULL;
   if (red->body != load || red->where || red->acc != l->type || red->type != l->type) return false;
@@ -103,9 +102,9 @@ static bool pays(emodule *m, const ex_node *red, const windowed *w) {
   const ex_node *l = exn(m, w->load);
   uint32_t last = l->nargs - 1u;
   bool order = et_kind((etype)l->type) == K_FLOAT && red->op != RED_SUM;
-  int64_t step = order ? 3 : 1, places = known(m, xt(m, l->tensor)->shape[last]),
-          lanes = known(m, sym_extent(m->c, w->out[last])), k = count(m, &w->folded), q = count(m, &w->left),
-          near = places > lanes + lanes / 2 ? STRIDED_COST : 1;
+  const double step = order ? 3 : 1, places = (double)known(m, xt(m, l->tensor)->shape[last]),
+               lanes = (double)known(m, sym_extent(m->c, w->out[last])), k = (double)count(m, &w->folded),
+               q = (double)count(m, &w->left), near = places > lanes + lanes / 2 ? STRIDED_COST : 1;
   if (!w->folded.n || !w->left.n) return false;
   return (places * (k * (1 + step) + 1) + lanes * q * (near + step)) < lanes * k * q * (near + step);
 }
@@ -124,9 +123,9 @@ static bool in_place(const splan *p, emodule *m, windowed *w, const u32vec *oute
     if (w->ax[j] != AX_WHOLE && w->out[j] && !vec_has(outer, shared_name(canon, w->out[j]))) return false;
     sz n = w->ax[j] == AX_FOLDED ? sym_extent(m->c, w->out[j]) : xt(m, l->tensor)->shape[j];
     if (shared)
-      points = min64(points * max64(1, min64(sym_int_or(m->c, n, POINTS), 1 << 20)), 1 << 20);
+      points = sat_mul64(points, max64(1, sym_int_or(m->c, n, POINTS)));
     else
-      plane = min64(plane * max64(1, min64(sym_int_or(m->c, n, 1 << 20), 1 << 20)), INT64_C(1) << 40);
+      plane = sat_mul64(plane, max64(1, sym_int_or(m->c, n, SAT64)));
   }
   sz coef, rest;
   if (!w->folded.n && sym_linear(m->c, l->args[last], w->out[last], &coef, &rest)) {
@@ -142,16 +141,18 @@ static bool by_rows(const splan *p, emodule *m, windowed *w, const u32vec *outer
   enum { FEWER = 2, POINTS = 8 };
   const ex_node *l = exn(m, w->load);
   uint32_t last = l->nargs - 1u;
-  int64_t row = et_bytes((etype)l->type), points = 1, places = known(m, xt(m, l->tensor)->shape[last]),
-          lanes = known(m, sym_extent(m->c, w->out[last])), k = count(m, &w->folded), q = count(m, &w->left);
+  int64_t row = et_bytes((etype)l->type), points = 1;
+  const double places = (double)known(m, xt(m, l->tensor)->shape[last]),
+               lanes = (double)known(m, sym_extent(m->c, w->out[last])), k = (double)count(m, &w->folded),
+               q = (double)count(m, &w->left);
   w->by_row = true;
   if (FEWER * (places * k + lanes * q) > lanes * k * q) return false;
   for (uint32_t j = l->nargs; j-- > 0;) {
     int64_t n = w->ax[j] == AX_FOLDED ? known(m, sym_extent(m->c, w->out[j])) : known(m, xt(m, l->tensor)->shape[j]);
     if (w->ax[j] != AX_WHOLE && w->out[j] && !vec_has(outer, shared_name(canon, w->out[j]))) return false;
-    w->within[j] = w->ax[j] == AX_SHARED && n && row * n <= (int64_t)p->t->l2 / 2;
-    if (w->ax[j] == AX_FOLDED) points = min64(points * n, 1 << 20);
-    if (w->ax[j] == AX_WHOLE || w->within[j]) row = min64(row * n, 1 << 30);
+    w->within[j] = w->ax[j] == AX_SHARED && n && sat_mul64(row, n) <= (int64_t)p->t->l2 / 2;
+    if (w->ax[j] == AX_FOLDED) points = sat_mul64(points, n);
+    if (w->ax[j] == AX_WHOLE || w->within[j]) row = sat_mul64(row, n);
   }
   return points >= POINTS && (uint64_t)row <= p->t->l2 / 2;
 }

@@ -271,12 +271,6 @@ static sz rdata(rd *r) { /* Reads what follows `data(`. */
   if (!eat(r, ")")) return fail(r, "')'");
   return sym_data(r->c, (uint32_t)id, lo, hi);
 }
-static int hex(char ch) {
-  return ch >= '0' && ch <= '9'   ? ch - '0'
-         : ch >= 'A' && ch <= 'F' ? ch - 'A' + 10
-         : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10
-                                  : -1;
-}
 static sz quoted(rd *r) {
   const char *start = r->p++;
   sbuf b = sbuf_new(ctx_arena(r->c));
@@ -284,8 +278,8 @@ static sz quoted(rd *r) {
   for (; *r->p && *r->p != '`'; r->p++) {
     if (*r->p != '\\')
       sb_putc(&b, *r->p);
-    else if (r->p[1] == 'x' && hex(r->p[2]) >= 0 && hex(r->p[3]) >= 0)
-      sb_putc(&b, (char)(hex(r->p[2]) * 16 + hex(r->p[3]))), r->p += 3;
+    else if (r->p[1] == 'x' && hex_digit(r->p[2]) >= 0 && hex_digit(r->p[3]) >= 0)
+      sb_putc(&b, (char)(hex_digit(r->p[2]) * 16 + hex_digit(r->p[3]))), r->p += 3;
     else
       return fail(r, "\\xHH");
   }
