@@ -550,7 +550,7 @@ EK_API ek_code ek_diff(ek_model *m, const ek_diff_options *o, ek_difference *out
 EK_API ek_code ek_check(ek_model *m, const ek_options *o);
 typedef struct ek_show_options {
   size_t size;        /* sizeof(ek_show_options): set by ek_show_options_init */
-  const char *stage;  /* graph, expr, schedule, loop, program, llvm, asm */
+  const char *stage;  /* graph, expr, schedule, loop, cost, program, llvm, asm */
   const char *after;  /* the text after this pass rather than at the stage's end; NULL */
   const char *node;   /* only what comes from this node of the model; NULL */
   int weights_inline; /* constants in full */

@@ -8,12 +8,13 @@ typedef struct showing {
   ek_show_options w; /* what is wanted */
   sbuf b;            /* the text */
 } showing;
-enum { SHOW_LLVM = PL_CODE, SHOW_ASM, SHOW_SCHEDULE };
+enum { SHOW_LLVM = PL_CODE, SHOW_ASM, SHOW_SCHEDULE, SHOW_COST };
 static int stage_of(ctx *c, const char *name) {
-  static const char *const names[] = {"graph", "expr", "loop", "program", "llvm", "asm", "schedule"};
-  for (int i = 0; i < SHOW_SCHEDULE; i++)
+  static const char *const names[] = {"graph", "expr", "loop", "program", "llvm", "asm", "schedule", "cost"};
+  for (int i = 0; i < SHOW_COST; i++)
     if (!strcmp(name, names[i])) return i + 1;
-  ctx_fail(c, E_USAGE, "there is no stage %s; the stages are graph, expr, schedule, loop, program, llvm and asm", name);
+  ctx_fail(c, E_USAGE, "there is no stage %s; the stages are graph, expr, schedule, loop, cost, program, llvm and asm",
+           name);
 }
 static void setup(pipeline *p, void *env) {
   showing *s = env;
@@ -51,6 +52,18 @@ static void show_schedules(pipeline *p, const char *node, sbuf *b) {
     const launch *l = &p->s->launches.v[i];
     if (!l->record || (node && !launches_node(p, l, node))) continue;
     record_print(l->record, b);
+  }
+}
+/* What each kernel is estimated to take in a run, in cycles of one core. */
+static void show_costs(pipeline *p, const char *node, sbuf *b) {
+  sb_fmt(b, "%12s %12s %12s %12s %12s  kernel\n", "cycles", "core", "l2", "l3", "memory");
+  for (uint32_t i = 0; i < p->s->launches.n; i++) {
+    const launch *l = &p->s->launches.v[i];
+    if (node && !launches_node(p, l, node)) continue;
+    const loop_cost c = launch_cost(p->s, l);
+    const double n = l->step ? (double)expr_typical(p->m, l->steps) : 1;
+    sb_fmt(b, "%12.0f %12.0f %12.0f %12.0f %12.0f  %s: %s\n", n * c.cycles, n * c.core, n * c.l2, n * c.l3,
+           n * c.memory, l->name, l->note);
   }
 }
 static void show_functions(pipeline *p, int stage, const char *node, sbuf *b) {
@@ -117,6 +130,8 @@ static ek_code show(pipeline *p, void *env) {
   if (stage > (int)p->at && p->at < PL_PROGRAM) stage = (int)p->at;
   if (stage == SHOW_SCHEDULE)
     show_schedules(p, s->w.node, &s->b);
+  else if (stage == SHOW_COST)
+    show_costs(p, s->w.node, &s->b);
   else if (stage == PL_LOOP || stage >= SHOW_LLVM)
     show_functions(p, stage, s->w.node, &s->b);
   else

@@ -203,3 +203,11 @@ splan *schedule_module(emodule *m, const target *t, schedule_opts o) {
   name_unique(p);
   return p;
 }
+loop_cost launch_cost(const splan *p, const launch *l) {
+  arena *a = arena_new(p->m->c);
+  int64_t *args = NEWN(a, int64_t, l->args.n + 1);
+  for (uint32_t i = 0; i < l->args.n; i++) args[i] = l->args.v[i].is_buffer ? 0 : expr_typical(p->m, l->args.v[i].size);
+  const loop_cost r = cost_of_loops(l->func, args, expr_typical(p->m, l->chunks), p->t, a);
+  arena_free(a);
+  return r;
+}

@@ -12,6 +12,7 @@
  */
 #ifndef EK_SCHEDULE_H
 #define EK_SCHEDULE_H
+#include "cost/loop_cost.h"
 #include "expr/expr.h"
 #include "loop/loop.h"
 #include "schedule/record.h"
@@ -210,4 +211,6 @@ typedef struct schedule_opts {
 /* Chooses layouts, makes buffers, and schedules every kernel (a stage that belongs to no kernel, as at level 0, is a
  * kernel of its own). */
 splan *schedule_module(emodule *m, const target *t, schedule_opts o);
+/* What one start of a launch is estimated to take on one core, where sizes are what they typically are. */
+loop_cost launch_cost(const splan *p, const launch *l);
 #endif
