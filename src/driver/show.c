@@ -46,13 +46,13 @@ static void show_function(pipeline *p, int stage, const char *only, sbuf *b) {
   else
     llvm_text(p->c, p->s->l, p->t, o.level, only, b);
 }
-static void show_schedules(pipeline *p, const char *node, sbuf *b) {
-  schedules_print_head(b);
-  for (uint32_t i = 0; i < p->s->launches.n; i++) {
-    const launch *l = &p->s->launches.v[i];
-    if (!l->record || (node && !launches_node(p, l, node))) continue;
-    record_print(l->record, b);
-  }
+typedef struct of_node {
+  pipeline *p;      /* the compilation */
+  const char *node; /* the node; NULL: any */
+} of_node;
+static bool wants_launch(void *env, const launch *l) {
+  const of_node *w = env;
+  return !w->node || launches_node(w->p, l, w->node);
 }
 /* What each kernel is estimated to take in a run, in cycles of one core. */
 static void show_costs(pipeline *p, const char *node, sbuf *b) {
@@ -129,7 +129,7 @@ static ek_code show(pipeline *p, void *env) {
   /* stop_after ended the compilation before that stage */
   if (stage > (int)p->at && p->at < PL_PROGRAM) stage = (int)p->at;
   if (stage == SHOW_SCHEDULE)
-    show_schedules(p, s->w.node, &s->b);
+    schedule_print(p->s, wants_launch, &(of_node){p, s->w.node}, &s->b);
   else if (stage == SHOW_COST)
     show_costs(p, s->w.node, &s->b);
   else if (stage == PL_LOOP || stage >= SHOW_LLVM)

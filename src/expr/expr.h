@@ -431,6 +431,10 @@ static inline tid expr_state_out(const emodule *m, uint32_t k) {
 static inline tensor *xt(const emodule *m, tid t) { return &m->tensors.v[t]; }
 static inline stage *xs(const emodule *m, uint32_t s) { return &m->stages.v[s]; }
 sz expr_axis_index(emodule *m, const axis *x); /* the axis' index as a polynomial of its digits */
+/* A stage that copies a tensor, at the end of the block, and a kernel of it alone: once there are kernels. `what` goes
+ * behind the tensor's name. */
+uint32_t expr_copy_stage(emodule *m, uint32_t block, tid from, const char *what);
+void expr_move_item(emodule *m, uint32_t block, uint32_t from, uint32_t to); /* to <= from */
 
 /* ---- ranges of variables (range.c) ------------------------------------------------------------ */
 void expr_set_range(emodule *m, atom var, xrange r);
@@ -529,6 +533,7 @@ typedef struct print_opts {
 } print_opts;
 void expr_print(emodule *m, sbuf *b, print_opts o);
 void expr_print_value(emodule *m, ex e, sbuf *b);
+void expr_print_scalar(etype t, scalar v, sbuf *out);
 emodule *expr_parse(ctx *c, const char *text, const char *file); /* NULL and diagnostics on bad text */
 
 /* ---- verifier (verify.c): records class 3 errors naming `when`; returns false if any. Types agree, variables are

@@ -34,15 +34,15 @@ static void put_decl(printer *p, tid t) {
 
 /* ---- constants ------------------------------------------------------------------------------- */
 enum { INLINE_BYTES = 1024 };
-static void put_scalar(printer *p, etype t, scalar v) {
+void expr_print_scalar(etype t, scalar v, sbuf *out) {
   if (t == ET_U64)
-    sb_fmt(p->b, "%llu", (unsigned long long)v.i);
+    sb_fmt(out, "%llu", (unsigned long long)v.i);
   else if (et_kind(t) != K_FLOAT)
-    sb_fmt(p->b, "%lld", (long long)v.i);
+    sb_fmt(out, "%lld", (long long)v.i);
   else if (t == ET_F64)
-    sb_double(p->b, v.f);
+    sb_double(out, v.f);
   else
-    sb_float(p->b, (float)v.f);
+    sb_float(out, (float)v.f);
 }
 static void put_const_data(printer *p, const tensor *x, bool all) {
   sbuf *b = p->b;
@@ -59,7 +59,7 @@ static void put_const_data(printer *p, const tensor *x, bool all) {
     sb_putc(b, '[');
     for (int64_t i = 0; i < n; i++) {
       if (i) sb_put(b, ", ");
-      put_scalar(p, x->type, et_load(x->type, (const char *)x->data.data + i * w));
+      expr_print_scalar(x->type, et_load(x->type, (const char *)x->data.data + i * w), b);
     }
     sb_putc(b, ']');
   } else if (x->data.data && (all || bytes <= INLINE_BYTES)) {

@@ -4,32 +4,39 @@
 
 enum { ANY = UINT16_MAX };
 const primitive_form primitive_forms[P_COUNT] = {
-    [P_THREADS] = {"threads", false, false, 1, 1, "always, never or enough",
+    [P_THREADS] = {"threads", OF_KERNEL, false, 1, 1, "always, never or enough",
                    "are the chunks run by several threads? enough: where open sizes give enough work"},
-    [P_CHUNKS] = {"chunks", false, false, 1, 6, "whole, blocks, points VARIABLES, rows N, lanes N",
+    [P_CHUNKS] = {"chunks", OF_KERNEL, false, 1, 6, "whole, blocks, points VARIABLES, rows N, lanes N",
                   "what threads take: points of outer variables, blocks of rows or lanes, or blocks for a cache"},
-    [P_SPLIT] = {"split", false, true, 1, 2, "VARIABLE N, or none",
+    [P_SPLIT] = {"split", OF_KERNEL, true, 1, 2, "VARIABLE N, or none",
                  "the nests of a chunk compute N values of a variable that they share"},
-    [P_ROLL] = {"roll", false, false, 2, 2, "VARIABLE N",
+    [P_ROLL] = {"roll", OF_KERNEL, false, 2, 2, "VARIABLE N",
                 "a tensor is computed N rows at a time just ahead of the window that reads it"},
-    [P_ORDER] = {"order", true, false, 0, ANY, "VARIABLE.. or (VARIABLE VARIABLE ..)",
+    [P_ORDER] = {"order", OF_NEST, false, 0, ANY, "VARIABLE.. or (VARIABLE VARIABLE ..)",
                  "the variables of the loops, outermost first; in parentheses: collapsed into one loop"},
-    [P_LANES] = {"lanes", true, false, 1, 2, "VARIABLE N, or none", "the variable along the N lanes of a vector"},
-    [P_ROWS] = {"rows", true, false, 1, 2, "VARIABLE, VARIABLE VARIABLE, (VARIABLE VARIABLE) or none",
+    [P_LANES] = {"lanes", OF_NEST, false, 1, 2, "VARIABLE N, or none", "the variable along the N lanes of a vector"},
+    [P_ROWS] = {"rows", OF_NEST, false, 1, 2, "VARIABLE, VARIABLE VARIABLE, (VARIABLE VARIABLE) or none",
                 "the variable that the rows of a tile run along; two: all values of the first for some of the second"},
-    [P_TILE] = {"tile", true, false, 2, 2, "ROWS VECTORS",
+    [P_TILE] = {"tile", OF_NEST, false, 2, 2, "ROWS VECTORS",
                 "size of a register tile: rows, and vectors along the lanes"},
-    [P_PANELS] = {"panels", true, false, 1, 1, "outside or inside",
+    [P_PANELS] = {"panels", OF_NEST, false, 1, 1, "outside or inside",
                   "the loop over panels of lanes stands outside or inside the loop over rows"},
-    [P_STRIP] = {"strip", true, false, 1, 1, "N", "rows over which all panels pass before the next rows"},
-    [P_REDUCE] = {"reduce", true, true, 0, ANY, "VARIABLE..", "the variables of a sum, outermost first"},
-    [P_UNROLL] = {"unroll", true, true, 1, 1, "VARIABLE or none", "the steps of a sum's last variable are written out"},
-    [P_PACK] = {"pack", true, true, 1, 2, "OPERAND, OPERAND pairs, OPERAND fixed, or none",
+    [P_STRIP] = {"strip", OF_NEST, false, 1, 1, "N", "rows over which all panels pass before the next rows"},
+    [P_REDUCE] = {"reduce", OF_NEST, true, 0, ANY, "VARIABLE..", "the variables of a sum, outermost first"},
+    [P_UNROLL] = {"unroll", OF_NEST, true, 1, 1, "VARIABLE or none",
+                  "the steps of a sum's last variable are written out"},
+    [P_PACK] = {"pack", OF_NEST, true, 1, 2, "OPERAND, OPERAND pairs, OPERAND fixed, or none",
                 "an operand lies in panels in the order of reading; in pairs of points; in fixed point"},
-    [P_BUFFER] = {"buffer", true, false, 1, 1, "rows or none", "what a tile's rows read is computed before its sum"},
-    [P_BLOCK] = {"block", true, false, 1, 6, "VARIABLE N panels N rows N, VARIABLE N panels N streamed, or none",
+    [P_BUFFER] = {"buffer", OF_NEST, false, 1, 1, "rows or none", "what a tile's rows read is computed before its sum"},
+    [P_BLOCK] = {"block", OF_NEST, false, 1, 6, "VARIABLE N panels N rows N, VARIABLE N panels N streamed, or none",
                  "parts of the sum, panels and rows that stay in a cache"},
-    [P_PREFETCH] = {"prefetch", true, false, 1, 1, "on or off", "what comes from far is fetched ahead"},
+    [P_PREFETCH] = {"prefetch", OF_NEST, false, 1, 1, "on or off", "what comes from far is fetched ahead"},
+    [P_LAYOUT] = {"layout", OF_TENSOR, false, 0, ANY, "AXIS..", "the axes, outermost first"},
+    [P_HALO] = {"halo", OF_TENSOR, false, 1, ANY, "AXIS BEFORE AFTER .. fill VALUE, or none",
+                "places around an axis that hold what is read outside of the tensor"},
+    [P_PAD] = {"pad", OF_TENSOR, false, 1, ANY, "AXIS N .., or none", "elements left free between places of an axis"},
+    [P_IN] = {"in", OF_TENSOR, false, 1, ANY, "TENSOR at AXIS PLACE .., or none",
+              "it is stored as a part of another tensor"},
 };
 
 directive *record_add(arena *a, kernel_record *k, nest_record *n, primitive is) {
@@ -40,6 +47,10 @@ directive *record_add(arena *a, kernel_record *k, nest_record *n, primitive is) 
   vec_push(a, k->directives, ((directive){.is = is}));
   return &k->directives.v[k->directives.n - 1];
 }
+directive *record_add_tensor(arena *a, tensor_record *t, primitive is) {
+  vec_push(a, t->directives, ((directive){.is = is}));
+  return &t->directives.v[t->directives.n - 1];
+}
 void record_word(arena *a, directive *d, const char *word) { vec_push(a, d->words, word); }
 void record_number(arena *a, directive *d, int64_t n) { record_word(a, d, arena_fmt(a, "%lld", (long long)n)); }
 directive *record_find(const kernel_record *k, const nest_record *n, primitive is) {
@@ -47,6 +58,16 @@ directive *record_find(const kernel_record *k, const nest_record *n, primitive i
   directive *all = n ? n->directives.v : k->directives.v;
   for (uint32_t i = 0; i < count; i++)
     if (all[i].is == is) return &all[i];
+  return NULL;
+}
+directive *record_find_tensor(const tensor_record *t, primitive is) {
+  for (uint32_t i = 0; i < t->directives.n; i++)
+    if (t->directives.v[i].is == is) return &t->directives.v[i];
+  return NULL;
+}
+tensor_record *record_tensor_named(const schedules *s, const char *name) {
+  for (uint32_t i = 0; i < s->tensors.n; i++)
+    if (!strcmp(s->tensors.v[i].name, name)) return &s->tensors.v[i];
   return NULL;
 }
 nest_record *record_nest_named(const kernel_record *k, const char *name) {
@@ -70,7 +91,8 @@ static void put_directives(sbuf *out, const directive *all, uint32_t n, const ch
       if (all[i].is != is) continue;
       sb_fmt(out, "%s%s", indent, primitive_forms[is].name);
       for (uint32_t w = 0; w < all[i].words.n; w++)
-        sb_putc(out, EK_PLANTED("schedule-print") ? '_' : ' '), put_word(out, all[i].words.v[w], is != P_PACK);
+        sb_putc(out, EK_PLANTED("schedule-print") ? '_' : ' '),
+            put_word(out, all[i].words.v[w], is != P_PACK && (is != P_IN || w));
       sb_putc(out, '\n');
     }
 }
@@ -88,8 +110,14 @@ void record_print(const kernel_record *k, sbuf *out) {
   }
   sb_put(out, "}\n");
 }
+void record_print_tensor(const tensor_record *t, sbuf *out) {
+  sb_put(out, "\ntensor "), put_word(out, t->name, false), sb_put(out, " {\n");
+  put_directives(out, t->directives.v, t->directives.n, "  ");
+  sb_put(out, "}\n");
+}
 void schedules_print_head(sbuf *out) { sb_fmt(out, "schedules %d\n", SCHEDULES_VERSION); }
 void schedules_print(const schedules *s, sbuf *out) {
   schedules_print_head(out);
+  for (uint32_t i = 0; i < s->tensors.n; i++) record_print_tensor(&s->tensors.v[i], out);
   for (uint32_t i = 0; i < s->kernels.n; i++) record_print(&s->kernels.v[i], out);
 }

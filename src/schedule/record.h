@@ -1,10 +1,18 @@
-/* record: the schedules of kernels as data and as text.
+/* record: the schedules of kernels, and how tensors are stored, as data and as text.
  *
  * A schedule says how a kernel computes what its formulas say: which variable runs along the lanes of a vector, how
  * large a register tile is, in which order the loops stand, what is packed, how the work is divided among threads. It
  * is a list of directives, one a line: a primitive (primitive_forms in record.c has the table) and its words:
  *
  *   schedules 1
+ *   tensor relu1.Y {                      how it is stored. An axis is named like the variable that counts it
+ *     layout n h w c                      the axes, outermost first
+ *     halo h 1 1 w 1 1 fill 0             places before and after an axis, which hold a constant
+ *     pad w 16                            places of w lie 16 elements farther apart than they would
+ *   }
+ *   tensor pool2.Y {
+ *     in concat3.Y at c 64                it is a part of that one, and has no memory of its own
+ *   }
  *   kernel k3 @9f3a2c41d0e7b655 {         its number, for readers, and a hash of what it computes
  *     threads always
  *     chunks points n rows 24
@@ -19,7 +27,9 @@
  *   }
  *
  * @9f3a2c41d0e7b655:2 is the second kernel with this hash; without :2 all are meant. A kernel may also be named by its
- * number alone.
+ * number alone. A tensor goes by its name, which is unique in a module and comes from the model. There is one for each
+ * tensor in memory whose place is chosen: not for inputs, outputs and constants (row-major), nor for what passes into
+ * and out of branches and loops.
  *
  * The schedule of a compilation is recorded while it is made, where it is asked for (schedule_opts.record). A text
  * that is given (schedule_opts.schedules) replaces what it states; what it does not state is decided as ever, for what
@@ -48,12 +58,17 @@ typedef enum primitive {
   P_BUFFER,
   P_BLOCK,
   P_PREFETCH,
+  P_LAYOUT,
+  P_HALO,
+  P_PAD,
+  P_IN,
   P_COUNT
 } primitive;
+typedef enum { OF_KERNEL, OF_NEST, OF_TENSOR } record_of;
 /* What the text knows of a primitive. */
 typedef struct primitive_form {
   const char *name;    /* the first word of the directive */
-  bool nest;           /* it belongs to a nest; else to the kernel */
+  record_of of;        /* what it is said of */
   bool repeats;        /* it may be given several times */
   uint32_t least;      /* number of words after the name, at least */
   uint32_t most;       /* the same, at most */
@@ -83,19 +98,33 @@ typedef struct kernel_record {
   VEC(nest_record) nests;    /* in the order of execution */
   bool used;                 /* some kernel has it */
 } kernel_record;
+/* How a tensor is stored. */
+typedef struct tensor_record {
+  const char *name;          /* its name in the module */
+  srcpos pos;                /* where it stands */
+  VEC(directive) directives; /* in any order */
+  bool used;                 /* there is such a tensor */
+  /* of a part that is recorded: what it is in; NULL: it is in none, or that one has a place that is not chosen */
+  struct tensor_record *whole;
+} tensor_record;
 /* A text of schedules. */
 typedef struct schedules {
+  VEC(tensor_record) tensors; /* in the order of the text */
   VEC(kernel_record) kernels; /* in the order of the text */
 } schedules;
 
 /* a new directive of the record, without words */
 directive *record_add(arena *a, kernel_record *k, nest_record *n, primitive is);
+directive *record_add_tensor(arena *a, tensor_record *t, primitive is);
 void record_word(arena *a, directive *d, const char *word);
 void record_number(arena *a, directive *d, int64_t n);
 /* the directive of a nest (NULL: of the kernel); NULL: it is not stated */
 directive *record_find(const kernel_record *k, const nest_record *n, primitive is);
+directive *record_find_tensor(const tensor_record *t, primitive is);
 nest_record *record_nest_named(const kernel_record *k, const char *name);
+tensor_record *record_tensor_named(const schedules *s, const char *name); /* NULL: there is none */
 void record_print(const kernel_record *k, sbuf *out);
+void record_print_tensor(const tensor_record *t, sbuf *out);
 void schedules_print_head(sbuf *out); /* the line of the version */
 void schedules_print(const schedules *s, sbuf *out);
 /* Reads a text; unwinds on errors, each with file, line and column. */

@@ -109,8 +109,9 @@ static void check_words(reader *r, const directive *d) {
   const primitive_form *f = &primitive_forms[d->is];
   if (d->words.n < f->least || d->words.n > f->most) error(r, d->pos, "%s: expected %s", f->name, f->words);
 }
-/* A directive of a kernel or of a nest, whose name was read. */
-static directive read_directive(reader *r, srcpos at, const char *name, bool nest) {
+/* A directive of a kernel, a nest or a tensor, whose name was read. */
+static directive read_directive(reader *r, srcpos at, const char *name, record_of of) {
+  static const char *const owners[] = {"to the kernel, outside of its nests", "into a nest", "to a tensor"};
   directive d = {.is = P_COUNT, .pos = at};
   const char *names[P_COUNT];
   for (uint32_t i = 0; i < P_COUNT; i++) {
@@ -118,8 +119,7 @@ static directive read_directive(reader *r, srcpos at, const char *name, bool nes
     if (!strcmp(name, names[i])) d.is = (primitive)i;
   }
   if (d.is == P_COUNT) error(r, at, "there is no primitive %s%s", name, did_you_mean(r->a, name, names, P_COUNT));
-  if (primitive_forms[d.is].nest != nest)
-    error(r, at, "%s belongs %s", name, nest ? "to the kernel, outside of its nests" : "into a nest");
+  if (primitive_forms[d.is].of != of) error(r, at, "%s belongs %s", name, owners[primitive_forms[d.is].of]);
   for (;;) {
     blanks(r, false);
     if (at_end(r) || next(r) == '\n' || next(r) == '}') break;
@@ -137,11 +137,25 @@ static nest_record read_nest(reader *r, srcpos at) {
     if (accept(r, '}')) return n;
     const srcpos pos = here(r);
     if (at_end(r)) error(r, pos, "nest %s is not closed: expected `}`", n.name);
-    const directive d = read_directive(r, pos, bare(r), true);
+    const directive d = read_directive(r, pos, bare(r), OF_NEST);
     for (uint32_t i = 0; i < n.directives.n; i++)
       if (n.directives.v[i].is == d.is && !primitive_forms[d.is].repeats)
         error(r, pos, "%s is stated twice", primitive_forms[d.is].name);
     if (d.is != P_PREFETCH || !EK_PLANTED("schedule-parse")) vec_push(r->a, n.directives, d);
+  }
+}
+static tensor_record read_tensor(reader *r, srcpos at) {
+  blanks(r, false);
+  tensor_record t = {.name = word(r), .pos = at};
+  expect(r, '{', true);
+  for (;;) {
+    blanks(r, true);
+    if (accept(r, '}')) return t;
+    const srcpos pos = here(r);
+    if (at_end(r)) error(r, pos, "tensor %s is not closed: expected `}`", t.name);
+    const directive d = read_directive(r, pos, bare(r), OF_TENSOR);
+    if (record_find_tensor(&t, d.is)) error(r, pos, "%s is stated twice", primitive_forms[d.is].name);
+    vec_push(r->a, t.directives, d);
   }
 }
 static uint32_t count_of(reader *r, srcpos at, const char *digits, const char *what) {
@@ -187,7 +201,7 @@ static kernel_record read_kernel(reader *r, srcpos at) {
       vec_push(r->a, k.nests, n);
       continue;
     }
-    const directive d = read_directive(r, pos, name, false);
+    const directive d = read_directive(r, pos, name, OF_KERNEL);
     if (!primitive_forms[d.is].repeats && record_find(&k, NULL, d.is))
       error(r, pos, "%s is stated twice", primitive_forms[d.is].name);
     vec_push(r->a, k.directives, d);
@@ -210,7 +224,13 @@ schedules *schedules_parse(ctx *c, const char *file, bytes text) {
     if (at_end(&r)) return out;
     at = here(&r);
     const char *name = bare(&r);
-    if (strcmp(name, "kernel")) error(&r, at, "expected `kernel`, found `%s`", name);
-    vec_push(a, out->kernels, read_kernel(&r, at));
+    if (!strcmp(name, "kernel"))
+      vec_push(a, out->kernels, read_kernel(&r, at));
+    else if (!strcmp(name, "tensor")) {
+      const tensor_record t = read_tensor(&r, at);
+      if (record_tensor_named(out, t.name)) error(&r, at, "tensor %s is there twice", t.name);
+      vec_push(a, out->tensors, t);
+    } else
+      error(&r, at, "expected `tensor` or `kernel`, found `%s`", name);
   }
 }

@@ -3,31 +3,10 @@
 #include "schedule/schedule.h"
 #include "schedule/windows.h"
 #include "schedule/kernel.h"
-#include "schedule/layout.h"
+#include "schedule/layout_in.h"
 #include "schedule/state.h"
 
 /* ---- copies: what must arrive in a certain place but is not computed there ------------------- */
-/* A stage that copies a tensor, at the end of the block. */
-static uint32_t copy_stage(emodule *m, uint32_t block, tid from, const char *what) {
-  tensor in = *xt(m, from);
-  axis ax[MAX_RANK];
-  sz idx[MAX_RANK];
-  for (uint32_t j = 0; j < in.rank; j++) ax[j] = expr_axis1(m, arena_fmt(m->a, "c%u", j), in.shape[j], &idx[j]);
-  tid c = expr_tensor(m, TK_STAGE, in.type, in.shape, in.rank, arena_fmt(m->a, "%s.%s", in.name, what), in.origin);
-  uint32_t s = expr_stage(m, block, c, ax, in.rank, expr_load(m, from, idx, in.rank, 0));
-  xt(m, c)->output = true;
-  kernel k = {.cls = KC_COPY, .block = block};
-  vec_push(m->a, k.stages, s);
-  vec_push(m->a, m->kernels, k);
-  xs(m, s)->kernel = m->kernels.n;
-  return s;
-}
-static void move_item(emodule *m, uint32_t b, uint32_t from, uint32_t to) {
-  block *k = &m->blocks.v[b];
-  item it = k->items.v[from];
-  for (; from > to; from--) k->items.v[from] = k->items.v[from - 1];
-  k->items.v[to] = it;
-}
 /* A placement without a kernel counts, too: its pieces store into it. */
 static bool in_block(emodule *m, tid t, uint32_t block) {
   return xt(m, t)->kind == TK_STAGE && xs(m, xt(m, t)->stage)->block == block;
@@ -106,7 +85,7 @@ static void separate_results(emodule *m, int level) {
     if (i >= plain && t == expr_state_in(m, i - plain)) continue; /* a state that never changes */
     if ((!in_block(m, t, 0) && !result_of_root(m, t)) || (claimed(taken, t) && !EK_PLANTED("schedule-copies")) ||
         (level > 0 && woven(m, t)))
-      m->outputs.v[i].t = t = xs(m, copy_stage(m, 0, t, "out"))->tensor;
+      m->outputs.v[i].t = t = xs(m, expr_copy_stage(m, 0, t, "out"))->tensor;
     claim(taken, t);
   }
   for (uint32_t i = 0; i < m->ifs.n; i++)
@@ -114,27 +93,51 @@ static void separate_results(emodule *m, int level) {
       for (int side = 0; side < 2; side++) {
         tid *t = side ? &m->ifs.v[i].else_vals[j] : &m->ifs.v[i].then_vals[j];
         uint32_t b = side ? m->ifs.v[i].else_block : m->ifs.v[i].then_block;
-        if (!in_block(m, *t, b) || claimed(taken, *t)) *t = xs(m, copy_stage(m, b, *t, "result"))->tensor;
+        if (!in_block(m, *t, b) || claimed(taken, *t)) *t = xs(m, expr_copy_stage(m, b, *t, "result"))->tensor;
         claim(taken, *t);
       }
   for (uint32_t i = 0; i < m->loops.n; i++) {
     xloop *x = &m->loops.v[i];
     for (uint32_t j = 0; j < x->ncarried; j++) {
-      uint32_t s = copy_stage(m, x->block, x->init[j], "init");
+      uint32_t s = expr_copy_stage(m, x->block, x->init[j], "init");
       x->init[j] = xs(m, s)->tensor;
       block *b = &m->blocks.v[x->block];
       uint32_t at = 0;
       while (b->items.v[at].kind != IT_LOOP || b->items.v[at].index != i) at++;
-      move_item(m, x->block, b->items.n - 1, at);
-      if (!in_block(m, x->next[j], x->body)) x->next[j] = xs(m, copy_stage(m, x->body, x->next[j], "next"))->tensor;
+      expr_move_item(m, x->block, b->items.n - 1, at);
+      if (!in_block(m, x->next[j], x->body))
+        x->next[j] = xs(m, expr_copy_stage(m, x->body, x->next[j], "next"))->tensor;
     }
     for (uint32_t j = 0; j < x->ncollected; j++) /* stored straight into the collection */
-      x->slice[j] = xs(m, copy_stage(m, x->body, x->slice[j], "slice"))->tensor;
+      x->slice[j] = xs(m, expr_copy_stage(m, x->body, x->slice[j], "slice"))->tensor;
     /* stored into the inner value, last of all */
-    for (uint32_t j = 0; j < x->ncarried; j++) x->next[j] = xs(m, copy_stage(m, x->body, x->next[j], "carry"))->tensor;
+    for (uint32_t j = 0; j < x->ncarried; j++)
+      x->next[j] = xs(m, expr_copy_stage(m, x->body, x->next[j], "carry"))->tensor;
   }
 }
 
+/* How a tensor is stored; the whole of a part comes before the part. */
+static void print_storage(tensor_record *r, map *printed, sbuf *out) {
+  uint64_t had;
+  if (!r || map_gets(printed, r->name, &had)) return;
+  map_puts(printed, r->name, 1);
+  print_storage(r->whole, printed, out);
+  record_print_tensor(r, out);
+}
+void schedule_print(const splan *p, bool (*wanted)(void *env, const launch *l), void *env, sbuf *out) {
+  map *printed = map_new(p->m->a);
+  schedules_print_head(out);
+  for (uint32_t i = 0; i < p->launches.n; i++) {
+    const launch *l = &p->launches.v[i];
+    const bool print = l->record && (!wanted || wanted(env, l));
+    for (uint32_t k = 0; k < l->stages.n && print; k++)
+      print_storage(p->storages[xs(p->m, l->stages.v[k])->tensor], printed, out);
+  }
+  for (uint32_t i = 0; i < p->launches.n; i++) {
+    const launch *l = &p->launches.v[i];
+    if (l->record && (!wanted || wanted(env, l))) record_print(l->record, out);
+  }
+}
 /* Every schedule that is given is of some kernel. */
 static void check_used(splan *p) {
   for (uint32_t i = 0; p->stated && i < p->stated->kernels.n; i++) {
@@ -165,6 +168,7 @@ splan *schedule_module(emodule *m, const target *t, schedule_opts o) {
   vec_push(p->l->a, p->buffers, ((buffer){0}));
   separate_results(m, level);
   if (level > 0) schedule_windows(p);
+  storage_separate(p);
   schedule_states(p);
   layout_all(p);
   bool *done = NEWN(m->a, bool, m->kernels.n + 1), *in_recurrences = NEWN(m->a, bool, m->recurrences.n + 1);

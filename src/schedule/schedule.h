@@ -173,7 +173,9 @@ typedef struct splan {
   int level;           /* optimisation level; 0: no vectors, no tiles: plain loops in index order */
   VEC(buffer) buffers; /* [0] unused */
   layout *layouts;     /* per tensor */
-  bool *in_place;      /* per state: its old and its new value are one memory (state.c); NULL: there are no states */
+  /* per tensor: how it is stored, where that is chosen; NULL: nobody asks */
+  tensor_record **storages;
+  bool *in_place; /* per state: its old and its new value are one memory (state.c); NULL: there are no states */
   /* per tensor: when its kernel begins, what its stage has before its updates lies there already; NULL: of none */
   bool *begun;
   readings *readers;    /* per tensor: the loads that read it */
@@ -211,6 +213,9 @@ typedef struct schedule_opts {
 /* Chooses layouts, makes buffers, and schedules every kernel (a stage that belongs to no kernel, as at level 0, is a
  * kernel of its own). */
 splan *schedule_module(emodule *m, const target *t, schedule_opts o);
+/* The text of what was recorded, of the launches that are wanted (NULL: all): how the tensors that they compute are
+ * stored, then the schedules of their kernels. */
+void schedule_print(const splan *p, bool (*wanted)(void *env, const launch *l), void *env, sbuf *out);
 /* What one start of a launch is estimated to take on one core, where sizes are what they typically are. */
 loop_cost launch_cost(const splan *p, const launch *l);
 #endif

@@ -15,7 +15,11 @@ static const char module[] = "size N in 1..1000\n"
                              "stage M: f32 [i1<N] = max[j1<30] P[i1, j1]\n"
                              "stage E: f32 [i2<N, j2<30] = exp(P[i2, j2] - M[i2])\n"
                              "stage Q: f32 [i3<N, j3<12] out = sum[k3<30] E[i3, k3] * V[k3, j3]\n"
-                             "output Q \"Q\"\n";
+                             "tensor G: f32[4, 6, 20] input \"G\"\ntensor K: f32[5, 4, 3, 3] input \"K\"\n"
+                             "stage A: f32 [c<4, h<6, w<30] = sum[k4<20] G[c, h, k4] * W[k4, w]\n"
+                             "stage B: f32 [m<5, h1<6, w1<30] out = sum[c1<4, p<3, q<3] "
+                             "(load A[c1, h1 + p - 1, w1 + q - 1] else 0.0) * K[m, c1, p, q]\n"
+                             "output Q \"Q\"\noutput B \"B\"\n";
 static bool try_one(ctx *c, void *env) {
   const input *in = env;
   sbuf text = sbuf_new(ctx_arena(c)), again = sbuf_new(ctx_arena(c));

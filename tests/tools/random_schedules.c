@@ -33,10 +33,10 @@ typedef struct change {
   primitive is;     /* what is changed */
 } change;
 static directive *find(change *c, primitive is) {
-  return record_find(c->k, primitive_forms[is].nest ? c->n : NULL, is);
+  return record_find(c->k, primitive_forms[is].of == OF_NEST ? c->n : NULL, is);
 }
 static void drop(change *c, primitive is) {
-  nest_record *n = primitive_forms[is].nest ? c->n : NULL;
+  nest_record *n = primitive_forms[is].of == OF_NEST ? c->n : NULL;
   directive *all = n ? n->directives.v : c->k->directives.v;
   uint32_t *count = n ? &n->directives.n : &c->k->directives.n, kept = 0;
   for (uint32_t i = 0; i < *count; i++)
@@ -45,7 +45,7 @@ static void drop(change *c, primitive is) {
 }
 static directive *anew(change *c, primitive is) {
   drop(c, is);
-  return record_add(c->a, c->k, primitive_forms[is].nest ? c->n : NULL, is);
+  return record_add(c->a, c->k, primitive_forms[is].of == OF_NEST ? c->n : NULL, is);
 }
 static void word(change *c, directive *d, const char *s) { record_word(c->a, d, s); }
 static void number(change *c, directive *d, int64_t n) { record_number(c->a, d, n); }
@@ -260,7 +260,7 @@ static bool draw_change(ctx *cx, schedules *all, change *c, sbuf *text) {
     *c = (change){.a = a, .k = &all->kernels.v[draw(all->kernels.n)], .is = (primitive)draw(P_COUNT)};
     if (only >= 0) c->is = (primitive)only;
     if (!changes[c->is]) continue;
-    if (primitive_forms[c->is].nest) {
+    if (primitive_forms[c->is].of == OF_NEST) {
       if (!c->k->nests.n) continue;
       c->n = &c->k->nests.v[draw(c->k->nests.n)];
     }

@@ -34,9 +34,7 @@ static compiled compile(const char *model, const char *target, const char *sched
         pipe_program(p)) {
       program_print(p->p, &b);
       loop_print(p->s->l, &b, NULL);
-      schedules_print_head(&s);
-      for (uint32_t i = 0; i < p->s->launches.n; i++)
-        if (p->s->launches.v[i].record) record_print(p->s->launches.v[i].record, &s);
+      schedule_print(p->s, NULL, NULL, &s);
       text = s.s, program = b.s;
     }
   }
@@ -103,6 +101,8 @@ static void test_changes(void **state) {
     ctx_free(plain.c), ctx_free(other.c);
   }
 }
+#define TANH "schedules 1\ntensor Tanh_0.Y {\n  "
+#define RESHAPE "schedules 1\ntensor Reshape_0.Y {\n  "
 static void test_refusals(void **state) {
   (void)state;
   static const struct {
@@ -112,6 +112,7 @@ static void test_refusals(void **state) {
       {"schedules 2\n", "given:1:11: schedule: version 2 is not known"},
       {"schedules 1\nkernel {}\n", "given:2:1: schedule: expected which kernel"},
       {"schedules 1\nkernel k2 {\n  tile 2 2\n}\n", "given:3:3: schedule: tile belongs into a nest"},
+      {"schedules 1\nkernel k2 {\n  pad none\n}\n", "given:3:3: schedule: pad belongs to a tensor"},
       {"schedules 1\nkernel k2 {\n  thread always\n}\n",
        "given:3:3: schedule: there is no primitive thread; did you mean threads?"},
       {"schedules 1\nkernel k2 {\n  threads always always\n}\n",
@@ -139,9 +140,81 @@ static void test_refusals(void **state) {
        "given:4:5: kernel k0: reduce: there is no variable q here; there are: k"},
       {"schedules 1\nkernel k0 {\n  split n 4\n}\n", "given:3:3: kernel k0: split: it does not apply to this kernel"},
       {"schedules 1\nkernel k0 {\n  nest nothing {\n  }\n}\n", "given:3:3: kernel k0 has no nest nothing"},
+      {"schedules 1\ntensor a {\n  tile 1 1\n}\n", "given:3:3: schedule: tile belongs into a nest"},
+      {"schedules 1\ntensor a {\n  pad none\n  pad none\n}\n", "given:4:3: schedule: pad is stated twice"},
+      {"schedules 1\ntensor a {\n}\ntensor a {\n}\n", "given:4:1: schedule: tensor a is there twice"},
+      {"schedules 1\ntensor a {\n", "given:3:1: schedule: tensor a is not closed"},
+      {"schedules 1\nnest a {\n}\n", "given:2:1: schedule: expected `tensor` or `kernel`, found `nest`"},
+      {"schedules 1\ntensor Tanh_0.X {\n}\n",
+       "given:2:1: there is no tensor Tanh_0.X whose storage is chosen; did you mean Tanh_0.Y?"},
+      {TANH "layout i0\n}\n", "given:3:3: tensor Tanh_0.Y: layout: (i1 i1) is missing"},
+      {TANH "layout i0 i1\n}\n", "given:3:3: tensor Tanh_0.Y: layout: there is no axis i1; there are: i0, (i1 i1)"},
+      {TANH "layout i0 i0\n}\n", "given:3:3: tensor Tanh_0.Y: layout: i0 is there twice"},
+      {TANH "halo i0 1 1\n}\n", "given:3:3: tensor Tanh_0.Y: halo: nothing is read outside of the tensor"},
+      {TANH "pad (i1 i1) 8\n}\n", "given:3:3: tensor Tanh_0.Y: pad: (i1 i1) is the innermost axis"},
+      {TANH "pad i0 99999\n}\n", "given:3:3: tensor Tanh_0.Y: pad: 99999: expected a number from 0 to 512"},
+      {TANH "in Gemm_1.Y\n}\n", "given:3:3: tensor Tanh_0.Y: in: the tensor is no part of another one"},
+      {RESHAPE "halo r.2 2 1\n}\n", "given:3:3: tensor Reshape_0.Y: halo: 2: expected a number from 0 to 1"},
+      {RESHAPE "halo r.2 1\n}\n", "given:3:3: tensor Reshape_0.Y: halo: expected a number, found the end of the line"},
+      {RESHAPE "halo r.2 1 1 fill 1\n}\n",
+       "given:3:3: tensor Reshape_0.Y: halo: nothing is read outside of the tensor that counts as 1"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     compiled x = compile("float64_net", "x86-64-v3", bad[i].text);
+    assert_non_null(x.error);
+    if (strncmp(x.error, bad[i].error, strlen(bad[i].error)) != 0) fail_msg("%s\n  got: %s", bad[i].error, x.error);
+    ctx_free(x.c);
+  }
+}
+/* How tensors are stored: what is stated is what comes out, and that is followed to the same program. */
+static void test_storage(void **state) {
+  (void)state;
+  static const struct {
+    const char *model, *tensor, *line;
+  } changes[] = {
+      {"float64_net", "Tanh_0.Y", "layout (i1 i1) i0"},
+      {"float64_net", "Tanh_0.Y", "pad i0 16"},
+      {"float64_net", "Reshape_0.Y", "halo none"},
+      {"float64_net", "Reshape_0.Y", "halo r.2 1 0 r.3 0 1 fill 0"},
+      {"float64_net", "Reshape_0.Y", "layout r r.3 axis1 r.2"},
+      {"unet", "Concat_1.Y", "layout axis0 i2 i1 i3"},
+      {"unet", "Relu_0.Y", "in none"},
+      {"unet", "Relu_0.Y", "in Concat_1.Y at i1 8"},
+      {"unet", "piece.1", "in none"},
+  };
+  for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+    char text[200], head[100];
+    snprintf(head, sizeof head, "\ntensor %s {\n", changes[i].tensor);
+    snprintf(text, sizeof text, "schedules 1\n%s  %s\n}\n", head, changes[i].line);
+    compiled other = compile(changes[i].model, "x86-64-v3", text), plain = compile(changes[i].model, "x86-64-v3", NULL);
+    if (other.error) fail_msg("%s: %s", text, other.error);
+    const char *at = strstr(other.text, head), *end = at ? strchr(at, '}') : NULL, *line;
+    line = at ? strstr(at, changes[i].line) : NULL;
+    if (!line || line > end) fail_msg("%s is not in\n%s", text, other.text);
+    const bool same = strstr(plain.text, changes[i].line) && !strcmp(plain.text, other.text);
+    if (!same) assert_string_not_equal(plain.program, other.program);
+    compiled again = compile(changes[i].model, "x86-64-v3", other.text);
+    if (again.error) fail_msg("%s: %s", text, again.error);
+    assert_string_equal(again.text, other.text);
+    assert_string_equal(again.program, other.program);
+    check_text(other.text);
+    ctx_free(other.c), ctx_free(plain.c), ctx_free(again.c);
+  }
+}
+/* A part that lies in another tensor has no layout of its own; that of the whole must suit its parts. */
+static void test_parts(void **state) {
+  (void)state;
+  static const struct {
+    const char *line, *error;
+  } bad[] = {
+      {"layout axis0 c i i.2", "given:3:3: tensor Relu_0.Y: layout: it does not apply to this tensor"},
+      {"in Concat_0.Y", "given:3:3: tensor Relu_0.Y: in: Concat_0.Y: the tensor is a part of Concat_1.Y"},
+      {"in Concat_1.Y at i1 4", "given:3:3: tensor Relu_0.Y: in: the formula puts it in Concat_1.Y at i1 8"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    char text[200];
+    snprintf(text, sizeof text, "schedules 1\ntensor Relu_0.Y {\n  %s\n}\n", bad[i].line);
+    compiled x = compile("unet", "x86-64-v3", text);
     assert_non_null(x.error);
     if (strncmp(x.error, bad[i].error, strlen(bad[i].error)) != 0) fail_msg("%s\n  got: %s", bad[i].error, x.error);
     ctx_free(x.c);
@@ -166,6 +239,7 @@ static void test_hashes(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip), cmocka_unit_test(test_changes),
-                                     cmocka_unit_test(test_refusals), cmocka_unit_test(test_hashes)};
+                                     cmocka_unit_test(test_refusals),   cmocka_unit_test(test_storage),
+                                     cmocka_unit_test(test_parts),      cmocka_unit_test(test_hashes)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
