@@ -343,7 +343,7 @@ if command -v gcc >/dev/null; then
 fi
 
 # ---- show, check, info, ops ----
-for s in graph expr schedule loop program llvm asm; do e 0 '' "show $digits --stage $s"; has out '...'; done
+for s in graph expr schedule candidates loop program llvm asm; do e 0 '' "show $digits --stage $s"; has out '...'; done
 "$einkorn" show "$digits" --stage schedule -q >"$work/own.schedule"
 e 0 '' "run $digits --inputs $all --expect $all --schedule $work/own.schedule --no-cache"; has out ' ok$'
 sed 's/prefetch on/prefetch never/' "$work/own.schedule" >"$work/wrong.schedule"

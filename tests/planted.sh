@@ -142,6 +142,7 @@ unit test_lists test_sizes test_domain test_bilinear
 unit test_loop
 unit test_program
 unit test_schedule
+unit test_record test_candidates
 unit test_codegen
 unit test_sym
 unit test_loop_math

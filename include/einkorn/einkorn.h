@@ -549,8 +549,10 @@ EK_API ek_code ek_diff(ek_model *m, const ek_diff_options *o, ek_difference *out
 /* Checks a model: everything short of code; ek_message() has all problems at once. Errors as ek_compile */
 EK_API ek_code ek_check(ek_model *m, const ek_options *o);
 typedef struct ek_show_options {
-  size_t size;        /* sizeof(ek_show_options): set by ek_show_options_init */
-  const char *stage;  /* graph, expr, schedule, loop, cost, program, llvm, asm */
+  size_t size; /* sizeof(ek_show_options): set by ek_show_options_init */
+  /* graph, expr, schedule, candidates (other schedules of each kernel, each a text for ek_options.schedule that begins
+   * with its version), loop, cost, program, llvm, asm */
+  const char *stage;
   const char *after;  /* the text after this pass rather than at the stage's end; NULL */
   const char *node;   /* only what comes from this node of the model; NULL */
   int weights_inline; /* constants in full */

@@ -214,7 +214,7 @@ class Module(_core.Module):
         return self._save(path, self._options)
 
     def show(self, stage="graph", *, after=None, node=None, weights=False):
-        """The text of a level of the compiler: graph, expr, schedule, loop, cost, program, llvm, asm."""
+        """The text of a level of the compiler: graph, expr, schedule, candidates, loop, cost, program, llvm, asm."""
         return self._show(self._options, stage, after, node, weights)
 
     def check(self):

@@ -48,8 +48,9 @@ const option options[] = {
     {"promote", 0, "f64", O_TEXT, AT(promote), CMD_RUN | RARE,
      "with --eval: every float is f64, outputs too; to measure errors by"},
     {"eval-passes", 0, NULL, O_FLAG, AT(passes_eval), CMD_RUN | RARE, "interprets what the passes made of them"},
-    {"stage", 0, "graph|expr|schedule|loop|cost|program|llvm|asm", O_TEXT, AT(stage), CMD_SHOW,
-     "which level of the compiler (default graph)"},
+    {"stage", 0, "graph|expr|schedule|candidates|loop|cost|program|llvm|asm", O_TEXT, AT(stage), CMD_SHOW,
+     "which level of the compiler (default graph); candidates: other schedules of each kernel, each a text for "
+     "--schedule"},
     {"after", 0, "PASS", O_TEXT, AT(after), CMD_SHOW | RARE,
      "the text after that pass (inline#2: after its second turn); `show --help` lists the passes"},
     {"node", 0, "NAME", O_TEXT, AT(node), CMD_SHOW, "only what comes from this node of the model"},

@@ -8,19 +8,21 @@ typedef struct showing {
   ek_show_options w; /* what is wanted */
   sbuf b;            /* the text */
 } showing;
-enum { SHOW_LLVM = PL_CODE, SHOW_ASM, SHOW_SCHEDULE, SHOW_COST };
+enum { SHOW_LLVM = PL_CODE, SHOW_ASM, SHOW_SCHEDULE, SHOW_COST, SHOW_CANDIDATES };
 static int stage_of(ctx *c, const char *name) {
-  static const char *const names[] = {"graph", "expr", "loop", "program", "llvm", "asm", "schedule", "cost"};
-  for (int i = 0; i < SHOW_COST; i++)
+  static const char *const names[] = {"graph", "expr",     "loop", "program",   "llvm",
+                                      "asm",   "schedule", "cost", "candidates"};
+  for (int i = 0; i < SHOW_CANDIDATES; i++)
     if (!strcmp(name, names[i])) return i + 1;
-  ctx_fail(c, E_USAGE, "there is no stage %s; the stages are graph, expr, schedule, loop, cost, program, llvm and asm",
+  ctx_fail(c, E_USAGE,
+           "there is no stage %s; the stages are graph, expr, schedule, candidates, loop, cost, program, llvm and asm",
            name);
 }
 static void setup(pipeline *p, void *env) {
   showing *s = env;
   p->o.show_node = s->w.node;
   p->o.weights_inline = s->w.weights_inline != 0;
-  p->o.record = s->w.stage && !strcmp(s->w.stage, "schedule");
+  p->o.record = s->w.stage && (!strcmp(s->w.stage, "schedule") || !strcmp(s->w.stage, "candidates"));
   if (!s->w.after) return;
   p->o.show_after = pipe_pass_ref(p->c, s->w.after);
   /* compilation may fail behind the pass that is shown */
@@ -53,6 +55,15 @@ typedef struct of_node {
 static bool wants_launch(void *env, const launch *l) {
   const of_node *w = env;
   return !w->node || launches_node(w->p, l, w->node);
+}
+/* Other schedules of each kernel. */
+static void show_candidates(pipeline *p, const char *node, sbuf *b) {
+  for (uint32_t i = 0; i < p->s->launches.n; i++) {
+    const launch *l = &p->s->launches.v[i];
+    if (!l->facts || (node && !launches_node(p, l, node))) continue;
+    const candidates c = candidates_of(p->a, l->record, l->facts, p->t);
+    candidates_print(p->a, &c, b);
+  }
 }
 /* What each kernel is estimated to take in a run, in cycles of one core. */
 static void show_costs(pipeline *p, const char *node, sbuf *b) {
@@ -132,6 +143,8 @@ static ek_code show(pipeline *p, void *env) {
     schedule_print(p->s, wants_launch, &(of_node){p, s->w.node}, &s->b);
   else if (stage == SHOW_COST)
     show_costs(p, s->w.node, &s->b);
+  else if (stage == SHOW_CANDIDATES)
+    show_candidates(p, s->w.node, &s->b);
   else if (stage == PL_LOOP || stage >= SHOW_LLVM)
     show_functions(p, stage, s->w.node, &s->b);
   else

@@ -87,7 +87,6 @@ bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   cache_blocking *p = &n->blocking;
   int64_t rows, lanes, first = 0, depth = 1, e;
   bool made;
-  if (directive_is(d, 0, "none") || (d && directive_is(d, d->words.n - 1, "streamed"))) return false;
   if (k->p->level == 0 || !ch->lane || !ch->row || !ch->lane_outer || ch->lane_reduced || n->inner.n || n->outer.n ||
       !n->panel || !t->l2 || !rows_by_panels(k, n, acc, ch, &made))
     return false;
@@ -103,6 +102,9 @@ bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   etype type = (etype)exn(k->m, xs(k->m, n->stages.v[0])->value)->acc;
   int64_t size = et_bytes(type), L = n->lanes, width = (int64_t)n->nv * L, full = lanes / width,
           budget = (int64_t)t->l2 / 2 / size;
+  nest_facts *facts = kernel_nest_facts(k, &n->stages);
+  if (facts) facts->block_steps = first, facts->packs_blocks = made;
+  if (directive_is(d, 0, "none") || (d && directive_is(d, d->words.n - 1, "streamed"))) return false;
   if (full < 2 || budget > 1 << 30 ||
       (!d &&
        (depth * width * size < (int64_t)t->l1 || rows * depth * size < max64((int64_t)t->l2, (int64_t)t->l3 / 6))))
@@ -141,7 +143,6 @@ bool kernel_row_streaming(kctx *k, nest *n, const accesses *acc, const choice *c
   const directive *d = stated(k, &n->stages, P_BLOCK);
   int64_t lanes, width = (int64_t)n->nv * n->lanes;
   bool far = d != NULL, made;
-  if (d && !directive_is(d, d->words.n - 1, "streamed")) return false;
   if (k->p->level == 0 || !ch->lane || ch->lane_reduced || n->inner.n || n->outer.n || !n->panel || !t->l2 ||
       red->kind != EX_REDUCE || red->where || red->acc == ET_BOOL || schedule_is_arg((rop)red->op) || n->reds[0].n != 1)
     return false;
@@ -153,6 +154,9 @@ bool kernel_row_streaming(kctx *k, nest *n, const accesses *acc, const choice *c
     return false;
   for (uint32_t i = 1; i < n->stages.n; i++)
     if (value_reduces(&k->e, xs(k->m, n->stages.v[i])->value)) return false;
+  nest_facts *facts = kernel_nest_facts(k, &n->stages);
+  if (facts) facts->streams = true;
+  if (d && !directive_is(d, d->words.n - 1, "streamed")) return false;
   for (uint32_t i = 0; i < acc->n; i++) {
     const access *a = &acc->v[i];
     int64_t lines = kernel_extent(k, n->reds[0].v[0], 1 << 20),

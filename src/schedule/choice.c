@@ -102,6 +102,7 @@ static choice choose(kctx *k, const u32vec *group, const accesses *acc, const u3
   return ch;
 }
 choice kernel_choice(kctx *k, const u32vec *group, const accesses *acc, const u32vec *domain, const u32vec *red) {
+  kernel_note_nest(k, group, acc, domain, red);
   return choose(k, group, acc, domain, red, false);
 }
 choice kernel_choice_among(kctx *k, const u32vec *group, const accesses *acc, const u32vec *domain, const u32vec *red) {

@@ -496,6 +496,7 @@ static const char *tensor_names(splan *p, const u32vec *stages) {
 /* Are the chunks run by several threads? */
 static void decide_threads(kctx *k) {
   const directive *d = stated(k, NULL, P_THREADS);
+  if (k->facts) k->facts->open_work = k->l.where != 0;
   if (directive_is(d, 0, "never"))
     k->parallel = false, k->l.where = 0;
   else if (directive_is(d, 0, "always"))
@@ -535,7 +536,8 @@ static void emit_kernel(splan *p, const kernel_ref *q, const recurrence_launch *
             .canon = q->canon,
             .l = *l,
             .stated = q->stated,
-            .made = l->record};
+            .made = l->record,
+            .facts = l->facts};
   lfunc *f = k.l.func = loop_func(p->l, LF_KERNEL, l->name, l->note);
   f->a = k.a;
   k.cls = q->kernel != UINT32_MAX ? p->m->kernels.v[q->kernel].cls : 0;
@@ -626,6 +628,7 @@ static void one_launch(splan *p, const kernel_ref *q, const recurrence_launch *p
   if (p->record || p->stated) name = named(p, q, a);
   if (p->stated) stated.stated = stated_for(p, &name), q = &stated;
   if (p->record) l.record = arena_dup(p->l->a, &name, sizeof name);
+  if (p->record && p->level > 0) l.facts = NEW(p->l->a, kernel_facts);
   const bool keyed = !part && equal_key_of(p, q, a, &key);
   if (!keyed || !equal_launch(p, &key, &l)) {
     const uint32_t mark = expr_enter(p->m, q->block), packs = p->buffers.n;

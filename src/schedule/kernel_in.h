@@ -3,6 +3,7 @@
 #define EK_SCHEDULE_KERNEL_IN_H
 #include "schedule/kernel.h"
 #include "fusion/fusion.h"
+#include "schedule/candidates.h"
 #include "schedule/layout.h"
 #include "schedule/record.h"
 #include "schedule/tile.h"
@@ -88,6 +89,8 @@ typedef struct kctx {
   const kernel_record *stated;
   /* gets the schedule; NULL: nobody asks for it */
   kernel_record *made;
+  /* gets the facts that candidates need; NULL: nobody asks for them */
+  kernel_facts *facts;
   /* names of the variables, where there is one of the two */
   VEC(var_name) names;
 } kctx;
@@ -158,6 +161,10 @@ void kernel_record_word(kctx *k, directive *d, const char *word);
 void kernel_record_number(kctx *k, directive *d, int64_t n);
 void kernel_record_vars(kctx *k, const u32vec *group, primitive is, const u32vec *vars);
 void kernel_record_nest(kctx *k, const nest *n); /* what is decided of a nest, but for the order of its loops */
+/* facts.c: facts about the nest of a group, and about the kernel's shared variables, where somebody asks for them */
+void kernel_note_nest(kctx *k, const u32vec *group, const accesses *acc, const u32vec *domain, const u32vec *red);
+void kernel_note_shared(kctx *k);
+nest_facts *kernel_nest_facts(const kctx *k, const u32vec *group); /* NULL: nobody asks for them */
 /* loop_order.c: the loops of a group of its own, collapsed where addresses allow it; sum: it has a reduction */
 void kernel_loop_order(kctx *k, const u32vec *group, u32vec *domain, bool sum);
 /* the loops of one of several groups: in the order that is stated */

@@ -409,6 +409,7 @@ void kernel_multi(kctx *k, grps *gs) {
   ctx *c = k->c;
   sz points = sym_int(c, 1), blocks[3];
   kernel_runs(k, &k->outer);
+  kernel_note_shared(k);
   decide_shared_blocks(k, gs);
   for (uint32_t i = 0; i < k->nshared_blocks; i++) {
     shared_block *b = &k->shared_blocks[i];

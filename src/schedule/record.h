@@ -83,27 +83,28 @@ typedef struct directive {
   strvec words; /* the words after the name. A list in parentheses is one word: "(a b)" */
   bool used;    /* somebody asked for it; what nobody asks for does not apply to the kernel */
 } directive;
+typedef VEC(directive) directives;
 typedef struct nest_record {
-  const char *name;          /* the tensor that the nest's first stage computes */
-  srcpos pos;                /* where it stands */
-  VEC(directive) directives; /* in any order */
+  const char *name;      /* the tensor that the nest's first stage computes */
+  srcpos pos;            /* where it stands */
+  directives directives; /* in any order */
 } nest_record;
 typedef struct kernel_record {
-  uint32_t number;           /* number of the kernel: 3 for k3; where there is a hash, for readers */
-  bool hashed;               /* the hash is given */
-  uint64_t hash;             /* hash of what the kernel computes (kernel_hash) */
-  uint32_t nth;              /* which kernel of those with this hash, from 1; 0: all of them */
-  srcpos pos;                /* where it stands */
-  VEC(directive) directives; /* those of the kernel */
-  VEC(nest_record) nests;    /* in the order of execution */
-  bool used;                 /* some kernel has it */
+  uint32_t number;        /* number of the kernel: 3 for k3; where there is a hash, for readers */
+  bool hashed;            /* the hash is given */
+  uint64_t hash;          /* hash of what the kernel computes (kernel_hash) */
+  uint32_t nth;           /* which kernel of those with this hash, from 1; 0: all of them */
+  srcpos pos;             /* where it stands */
+  directives directives;  /* those of the kernel */
+  VEC(nest_record) nests; /* in the order of execution */
+  bool used;              /* some kernel has it */
 } kernel_record;
 /* How a tensor is stored. */
 typedef struct tensor_record {
-  const char *name;          /* its name in the module */
-  srcpos pos;                /* where it stands */
-  VEC(directive) directives; /* in any order */
-  bool used;                 /* there is such a tensor */
+  const char *name;      /* its name in the module */
+  srcpos pos;            /* where it stands */
+  directives directives; /* in any order */
+  bool used;             /* there is such a tensor */
   /* of a part that is recorded: what it is in; NULL: it is in none, or that one has a place that is not chosen */
   struct tensor_record *whole;
 } tensor_record;

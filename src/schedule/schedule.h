@@ -15,7 +15,7 @@
 #include "cost/loop_cost.h"
 #include "expr/expr.h"
 #include "loop/loop.h"
-#include "schedule/record.h"
+#include "schedule/candidates.h"
 #include "target/target.h"
 
 typedef struct ldigit {
@@ -146,6 +146,7 @@ typedef struct launch {
   u32vec stages; /* what it computes; none: it fills a halo */
   /* the kernel's schedule, the same one for equal kernels; NULL: nobody asks for it, or it fills a halo */
   kernel_record *record;
+  kernel_facts *facts; /* what candidates around that schedule are made of (candidates.h); NULL: there are none */
   /* symbol: runs for each of its values 0..steps-1, together with the launches after it that have the same one;
    * 0: once */
   atom step;

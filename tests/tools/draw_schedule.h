@@ -1,0 +1,110 @@
+/* draw_schedule: random schedules among those that schedule/candidates.h enumerates, and how many of each primitive
+ * were legal. For tools and unit tests: a header of static functions. */
+#ifndef EK_TESTS_DRAW_SCHEDULE_H
+#define EK_TESTS_DRAW_SCHEDULE_H
+#include "schedule/candidates.h"
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+/* MOST_CHANGES: of one schedule; LEAST: trials of a primitive before its share of legal ones counts */
+enum { MOST_REASONS = 256, MOST_CHANGES = 3, LEAST = 50 };
+static uint64_t drawn;
+static inline uint32_t draw(uint32_t n) {
+  drawn = drawn * 6364136223846793005u + 1442695040888963407u;
+  return n ? (uint32_t)(drawn >> 33) % n : 0;
+}
+/* One of these changes, of that primitive (P_COUNT: of any); NULL: there is none. */
+static inline const change *draw_change(const changes *all, primitive is) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < all->n; i++) n += is == P_COUNT || all->v[i].is == is;
+  uint32_t nth = draw(n);
+  for (uint32_t i = 0; i < all->n; i++)
+    if ((is == P_COUNT || all->v[i].is == is) && !nth--) return &all->v[i];
+  return NULL;
+}
+/* A kernel's schedule, changed once by `first` and up to twice more; *changed: bits of the primitives. */
+static inline kernel_record draw_schedule(arena *a, const kernel_record *k, const kernel_facts *f, const target *t,
+                                          const change *first, uint32_t *changed) {
+  kernel_record out = candidate_changed(a, k, f, first);
+  *changed = UINT32_C(1) << first->is;
+  for (uint32_t more = draw(2) ? 0 : 1 + draw(MOST_CHANGES - 1); more--;) {
+    changes next = {0};
+    candidate_changes(a, &out, f, t, &next);
+    const change *c = draw_change(&next, P_COUNT);
+    if (!c) break;
+    out = candidate_changed(a, &out, f, c);
+    *changed |= UINT32_C(1) << c->is;
+  }
+  return out;
+}
+
+/* ---- reasons of refusals ----------------------------------------------------------------------- */
+static inline bool is_name(const kernel_facts *f, const char *word, size_t n) {
+  for (uint32_t i = 0; i <= f->nests.n; i++) {
+    const nest_facts *x = i < f->nests.n ? &f->nests.v[i] : NULL;
+    if (x && !strncmp(x->name, word, n) && !x->name[n]) return true;
+    for (uint32_t q = 0; x && q < x->operands.n; q++)
+      if (!strncmp(x->operands.v[q].name, word, n) && !x->operands.v[q].name[n]) return true;
+    const uint32_t loops = x ? x->loops.n : f->shared.n;
+    for (uint32_t q = 0; q < loops; q++)
+      for (const char *s = x ? x->loops.v[q].name : f->shared.v[q].name; *s; s += *s != 0) {
+        if (!strncmp(s, word, n) && (!s[n] || strchr(" ()", s[n]))) return true;
+        s += strcspn(s, " ()");
+      }
+  }
+  return false;
+}
+/* A reason without what is particular in it: numbers, and the names of variables and tensors. */
+static inline void general_reason(const kernel_facts *f, const char *why, char *text, size_t room) {
+  size_t n = 0;
+  for (const char *s = why; *s && *s != '\n' && n + 2 < room;) {
+    const size_t word = strspn(s, RECORD_BARE),
+                 name = word && (s[word - 1] == ':' || s[word - 1] == '.') ? word - 1 : word;
+    if (*s == '(')
+      text[n++] = '_', s += strcspn(s, ")"), s += *s == ')';
+    else if (!word)
+      text[n++] = *s++;
+    else if (name && (is_name(f, s, name) || strspn(s, "0123456789") == name))
+      text[n++] = '_', s += name;
+    else
+      for (size_t i = 0; i < word && n + 2 < room; i++) text[n++] = *s++;
+    while (n > 3 && !strncmp(text + n - 4, "_, _", 4)) n -= 3;
+  }
+  text[n] = 0;
+}
+
+/* ---- how many were legal ----------------------------------------------------------------------- */
+static struct {
+  uint32_t trials, legal;
+} of_primitive[P_COUNT];
+static struct {
+  char text[200];
+  uint32_t n;
+} reasons[MOST_REASONS];
+/* why: the reason of a refusal; NULL: the schedule was legal */
+static inline void note_schedule(uint32_t changed, const char *why) {
+  for (uint32_t i = 0; i < P_COUNT; i++)
+    if (changed >> i & 1) of_primitive[i].trials++, of_primitive[i].legal += !why;
+  for (int i = 0; why && i < MOST_REASONS; i++) {
+    if (reasons[i].n && strncmp(reasons[i].text, why, sizeof reasons[i].text - 1) != 0) continue;
+    snprintf(reasons[i].text, sizeof reasons[i].text, "%.*s", (int)sizeof reasons[i].text - 1, why);
+    reasons[i].n++;
+    return;
+  }
+}
+/* Prints the table; returns how many primitives have less than `least` % legal trials. */
+static inline uint32_t tell_schedules(double least) {
+  uint32_t bad = 0;
+  for (int i = 0; i < P_COUNT; i++) {
+    const uint32_t n = of_primitive[i].trials;
+    const double share = n ? 100.0 * of_primitive[i].legal / n : 100;
+    if (n) printf("%-11s %6u trials, %3.0f %% legal\n", primitive_forms[i].name, n, share);
+    if (n < LEAST || share >= least) continue;
+    printf("FAIL %s: less than %g %% are legal\n", primitive_forms[i].name, least);
+    bad++;
+  }
+  for (int i = 0; i < MOST_REASONS && reasons[i].n; i++) printf("%6u  %s\n", reasons[i].n, reasons[i].text);
+  return bad;
+}
+#endif

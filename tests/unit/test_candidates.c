@@ -1,0 +1,166 @@
+/* Candidates: schedules around the one that a kernel has. Are they the same each time, no two alike and none the one
+ * that is there; does the text of each read back; is each followed, so that the schedule of what is compiled has what
+ * it states, or refused with a reason; and are most legal? */
+#include "driver/pipeline.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MODELS EK_SOURCE_DIR "/tests/models/"
+static const char *const models[] = {"mlp_opset12",   "cnn_opset11",       "attention_causal",
+                                     "computed_rows", "dynamic_batch_cnn", "depthwise_separable",
+                                     "lstm_forward",  "larger_than_blocks"};
+static const char *const targets[] = {"x86-64", "x86-64-v3", "x86-64-v4"};
+enum { MODELS_N = sizeof models / sizeof *models, TARGETS_N = sizeof targets / sizeof *targets };
+
+static pipeline *scheduled(ctx *c, const char *model, const char *target, const char *schedules) {
+  const char *path = arena_fmt(ctx_arena(c), MODELS "%s.onnx", model);
+  pipeline *p = pipe_new(c, &(pipe_opts){.level = 3,
+                                         .compile_threads = 1,
+                                         .target = target,
+                                         .record = true,
+                                         .schedules = schedules,
+                                         .schedules_name = "candidate"});
+  return pipe_load(p, &(source){.path = path, .name = path}) && pipe_lower(p, NULL) && pipe_optimise(p) &&
+                 pipe_program(p)
+             ? p
+             : NULL;
+}
+static const char *all_texts(pipeline *p) {
+  sbuf b = sbuf_new(p->a);
+  for (uint32_t i = 0; i < p->s->launches.n; i++) {
+    const launch *l = &p->s->launches.v[i];
+    if (!l->record) continue;
+    const candidates all = candidates_of(p->a, l->record, l->facts, p->t);
+    candidates_print(p->a, &all, &b);
+  }
+  return b.s;
+}
+/* The same texts each time; each reads back to itself, and no two of a kernel are alike. */
+static void test_texts(void **state) {
+  (void)state;
+  for (int i = 0; i < MODELS_N; i++) {
+    ctx *c = ctx_new();
+    CTX_TRY(c) {
+      pipeline *p = scheduled(c, models[i], "x86-64-v3", NULL), *again = scheduled(c, models[i], "x86-64-v3", NULL);
+      assert_string_equal(all_texts(p), all_texts(again));
+      for (uint32_t k = 0; k < p->s->launches.n; k++) {
+        const launch *l = &p->s->launches.v[k];
+        map *had = map_new(p->a);
+        if (!l->record) continue;
+        sbuf own = sbuf_new(p->a);
+        record_print(l->record, &own);
+        map_puts(had, own.s, 1);
+        const candidates all = candidates_of(p->a, l->record, l->facts, p->t);
+        for (uint32_t n = 0; n < all.all.n; n++) {
+          const kernel_record r = candidates_nth(p->a, &all, n);
+          sbuf text = sbuf_new(p->a), back = sbuf_new(p->a), whole = sbuf_new(p->a);
+          uint64_t seen;
+          record_print(&r, &text);
+          schedules_print_head(&whole), sb_put(&whole, text.s);
+          schedules_print(schedules_parse(c, "candidate", (bytes){(const uint8_t *)whole.s, whole.n}), &back);
+          assert_string_equal(back.s, whole.s);
+          if (map_gets(had, text.s, &seen)) fail_msg("%s: twice, or unchanged:\n%s", models[i], text.s);
+          map_puts(had, text.s, 1);
+        }
+      }
+    }
+    CTX_CATCH fail();
+    ctx_free(c);
+  }
+}
+static const kernel_record *same_kernel(const pipeline *p, const kernel_record *k) {
+  for (uint32_t i = 0; i < p->s->launches.n; i++) {
+    const kernel_record *r = p->s->launches.v[i].record;
+    if (r && r->hash == k->hash && r->nth == k->nth) return r;
+  }
+  return NULL;
+}
+static bool same_words(const directive *x, const directive *y) {
+  bool same = x->is == y->is && x->words.n == y->words.n;
+  for (uint32_t i = 0; same && i < x->words.n; i++) same = !strcmp(x->words.v[i], y->words.v[i]);
+  return same;
+}
+/* What is stated and not recorded; NULL: all is. */
+static const char *lost(const directives *stated, const directives *made) {
+  for (uint32_t i = 0; i < stated->n; i++) {
+    bool there = false;
+    for (uint32_t k = 0; k < made->n && !there; k++) there = same_words(&stated->v[i], &made->v[k]);
+    if (!there) return primitive_forms[stated->v[i].is].name;
+  }
+  return NULL;
+}
+/* Is it followed? Else it is refused. */
+static bool is_followed(const char *model, const char *target, const kernel_record *r) {
+  ctx *c = ctx_new();
+  volatile bool followed = false;
+  sbuf text = sbuf_new(ctx_arena(c));
+  schedules_print_head(&text), record_print(r, &text);
+  CTX_TRY(c) {
+    pipeline *p = scheduled(c, model, target, text.s);
+    const kernel_record *made = p ? same_kernel(p, r) : NULL;
+    if (made) {
+      const char *what = lost(&r->directives, &made->directives);
+      for (uint32_t i = 0; i < r->nests.n && !what; i++)
+        what = lost(&r->nests.v[i].directives, &record_nest_named(made, r->nests.v[i].name)->directives);
+      if (what) {
+        sbuf b = sbuf_new(p->a);
+        record_print(made, &b);
+        fail_msg("%s, %s: %s is not what is stated:\n%s\n%s", model, target, what, text.s, b.s);
+      }
+      followed = true;
+    }
+  }
+  CTX_CATCH {
+    const diag *d = diag_first(c);
+    if (!d || d->code != E_USAGE || !d->pos.file || strncmp(d->text, "kernel ", 7) != 0)
+      fail_msg("%s, %s: %s\n%s", model, target, d ? d->text : "failed", text.s);
+  }
+  ctx_free(c);
+  return followed;
+}
+static struct {
+  uint32_t tried, followed;
+} counts[P_COUNT];
+/* Of every kernel and primitive one candidate out of some. */
+static void try_kernels(const pipeline *p, const char *model, const char *target) {
+  for (uint32_t k = 0; k < p->s->launches.n; k++) {
+    const launch *l = &p->s->launches.v[k];
+    uint32_t of[P_COUNT] = {0};
+    if (!l->record) continue;
+    const candidates all = candidates_of(p->a, l->record, l->facts, p->t);
+    for (uint32_t n = 0; n < all.all.n; n++) {
+      const candidate *x = &all.all.v[n];
+      const primitive is = x->second ? x->second->is : x->first->is;
+      const uint32_t step = is == P_BLOCK || is == P_BUFFER || is == P_SPLIT ? 2 : 23;
+      if ((of[is]++ + k) % step) continue;
+      const kernel_record r = candidates_nth(p->a, &all, n);
+      counts[is].tried++, counts[is].followed += is_followed(model, target, &r);
+    }
+  }
+}
+static void try_model(const char *model, const char *target) {
+  ctx *c = ctx_new();
+  CTX_TRY(c) { try_kernels(scheduled(c, model, target, NULL), model, target); }
+  CTX_CATCH fail_msg("%s, %s: %s", model, target, diag_first(c) ? diag_first(c)->text : "failed");
+  ctx_free(c);
+}
+static void test_followed(void **state) {
+  (void)state;
+  for (int i = 0; i < MODELS_N * TARGETS_N; i++) try_model(models[i / TARGETS_N], targets[i % TARGETS_N]);
+  for (uint32_t i = 0; i < P_COUNT; i++) {
+    printf("%-9s %5u tried, %5u followed\n", primitive_forms[i].name, counts[i].tried, counts[i].followed);
+    if (counts[i].followed * 10 < counts[i].tried * 6)
+      fail_msg("%s: less than 60 %% are legal", primitive_forms[i].name);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts), cmocka_unit_test(test_followed)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
