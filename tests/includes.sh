@@ -16,12 +16,12 @@ target: base runtime
 expr: base sym
 eval: expr
 rewrite: expr target
-fusion: expr rewrite
-passes: expr eval rewrite fusion target
+cost: base loop target
+fusion: cost expr rewrite
+passes: cost expr eval rewrite fusion target
 notation: expr
 grad: expr
 loop: base expr
-cost: loop target
 schedule: cost expr fusion loop target
 program: expr schedule
 codegen: loop target runtime

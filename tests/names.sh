@@ -7,7 +7,7 @@ scalar="abs acos acosh and asin asinh atan atanh bitcast cast ceil cos cosh div 
 max min mod mul neg not or pow round sign sin sinh sqrt sub tan tanh add where"
 reductions="argmax argmin sum max min"
 primitives="constant expand flatten gather identity if loop pad range scan scatter shape size slice split tile unique"
-rooms="expr eval rewrite passes fusion loop schedule program codegen grad"
+rooms="cost expr eval rewrite passes fusion loop schedule program codegen grad"
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

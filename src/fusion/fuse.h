@@ -7,6 +7,7 @@
  */
 #ifndef EK_FUSE_H
 #define EK_FUSE_H
+#include "cost/cost.h"
 #include "fusion/fusion.h"
 #include "rewrite/rewrite.h"
 

@@ -12,12 +12,6 @@
  */
 #include "fusion/fuse.h"
 
-enum {
-  ROWS = 12,
-  TIMES = 2,
-  AGAIN = 8 /* times what is handed over at a point: constants are read again there */
-};
-
 /* A variable that all share: its canonical name in each kernel. */
 typedef struct common {
   atom of;        /* its name in the contraction */
@@ -248,17 +242,17 @@ static bool same_values(const chain *h, const common *x) {
 static bool choose(const chain *h, u32vec *outer) {
   fuser *f = h->f;
   u32vec none = {0};
-  /* block: most bytes that are handed over at a point */
-  int64_t all = handed(h, &none), near = (int64_t)f->p->t->near_cache, block = near / 4 * 3;
-  if (all < 2 * near || fuse_constants(h->f, h->c2) > all / TIMES) return false;
-  for (uint32_t i = 0; i < h->vars.n && handed(h, outer) > block && rows_left(h, outer, h->vars.v[i].of) >= ROWS; i++)
+  const int64_t constants = fuse_constants(f, h->c2), block = cost_point_bytes(f->p->t);
+  if (!cost_blocks_fuse(f->p->t, handed(h, &none), constants)) return false;
+  for (uint32_t i = 0;
+       i < h->vars.n && handed(h, outer) > block && cost_rows_for_tile(rows_left(h, outer, h->vars.v[i].of)); i++)
     vec_push(f->a, *outer, h->vars.v[i].of);
   int64_t point = min64(handed(h, outer), block);
   if (outer->n && outer->n < h->vars.n && handed(h, outer) > block && same_values(h, &h->vars.v[outer->n])) {
     atom next = h->vars.v[outer->n].of;
     vec_push(f->a, *outer, next);
   }
-  return outer->n > 0 && fuse_constants(h->f, h->c2) <= AGAIN * point;
+  return outer->n > 0 && cost_rereads_constants(constants, point);
 }
 static void try_blocks(fuser *f, uint32_t k2, uint32_t c2) {
   chain h = {.f = f, .k2 = k2, .c2 = c2};

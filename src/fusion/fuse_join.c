@@ -143,8 +143,8 @@ static int64_t kernel_work(fuser *f, const fnode *n) {
   return sum;
 }
 static bool loses_parallelism(fuser *f, const fnode *n, const u32vec *outer) {
-  return fuse_extent(f, outer) == 1 && n->outer.n && fuse_extent(f, &n->outer) > 64 &&
-         kernel_work(f, n) > f->p->t->serial_work;
+  return fuse_extent(f, outer) == 1 && n->outer.n &&
+         cost_serial_too_long(f->p->t, fuse_extent(f, &n->outer), kernel_work(f, n));
 }
 /* Is one of these variables a batch of the leading product? Neither operand's elements would serve more than one of
  * the tiles that stay in registers together. */
@@ -169,9 +169,8 @@ static const char *remark_heavy(fuser *f, kernel_class c, const fnode *n, const 
 /* Does s look places up along the last axis of what k computes element by element, over many points of what they
  * share? Apart, what is shared runs along the lanes, in an order that suits it. */
 static bool looks_along(fuser *f, uint32_t s, uint32_t k, const joint *j) {
-  enum { MIN_ROWS_JOINED = 64 };
   const u32vec *l = stage_loads(f->p, s);
-  if (f->k.v[k].cls == KC_ROW || fuse_extent(f, &j->outer) < MIN_ROWS_JOINED) return false;
+  if (f->k.v[k].cls == KC_ROW || !cost_looks_up_alone(fuse_extent(f, &j->outer))) return false;
   for (uint32_t i = 0; i < l->n; i++) {
     const ex_node *n = exn(f->m, l->v[i]);
     uint32_t q = producer_of(f->m, n->tensor);
@@ -369,7 +368,8 @@ static bool join_recurrence(fuser *f, uint32_t s, uint32_t k, const u32vec *deps
   uint32_t sc = xs(m, f->k.v[k].st.v[0])->recurrence;
   atom t = m->recurrences.v[sc].var, v = 0;
   const u32vec *l = stage_loads(f->p, s);
-  if (!t || !xs(m, s)->value || expr_cost(m, xs(m, s)->value) > 16 || cyclic(f, deps, k)) return false;
+  if (!t || !xs(m, s)->value || !cost_joins_recurrence((int64_t)expr_cost(m, xs(m, s)->value)) || cyclic(f, deps, k))
+    return false;
   for (uint32_t i = 0; i < l->n; i++) {
     ex_node ld = *exn(m, l->v[i]);
     uint32_t q = producer_of(m, ld.tensor);

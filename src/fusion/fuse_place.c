@@ -15,7 +15,8 @@
  * helps. */
 static bool whole(fuser *f, uint32_t s, uint32_t at, uint32_t *producer) {
   emodule *m = f->m;
-  for (int round = 0; round < 24; round++) {
+  enum { MOST_SPLITS = 24 };
+  for (int round = 0; round < MOST_SPLITS; round++) {
     update u = xs(m, s)->updates.v[at];
     ex_node l = *exn(m, u.value);
     if (l.kind != EX_LOAD || l.otherwise) return false;
@@ -199,10 +200,6 @@ static void join_same(fuser *f, uint32_t s, u32vec *heads, uint32_t at) {
   else
     together(f, kernel_of_piece(f, &y->updates.v[heads->v[j]]), k);
 }
-enum {
-  TOGETHER = 16 /* copies in a kernel: one that is very long takes longer to compile than its parts */,
-  LONG = 1 << 15 /* elements: threads share a copy that stands alone */
-};
 void fuse_placement(fuser *f, uint32_t s) {
   emodule *m = f->m;
   u32vec heads = {0};
@@ -223,11 +220,11 @@ void fuse_placement(fuser *f, uint32_t s) {
     pass_remark(f->p, "kernels", ns, s + 1, "piece is stored elsewhere too");
     if (f->k.v[k].st.n == 1 && f->k.v[k].st.v[0] == ns) { /* joined nothing: copies of one placement go together */
       f->k.v[k].cls = KC_COPY;
-      if (sym_int_or(f->c, stage_points(m, ns), 0) >= LONG) {
+      if (cost_copy_alone(sym_int_or(f->c, stage_points(m, ns), 0))) {
         join_same(f, s, &heads, i);
         continue;
       }
-      if (group == UINT32_MAX || f->k.v[group].st.n >= TOGETHER)
+      if (group == UINT32_MAX || f->k.v[group].st.n >= COPIES_TOGETHER)
         group = k;
       else {
         fuse_merge(f, group, k);

@@ -7,8 +7,6 @@
  */
 #include "fusion/fuse.h"
 
-enum { COLUMN_TILE = 64, MAX_REPEATED = 12, COLUMN_TILE_L2 = 48, MAX_REPEATED_L2 = 5 };
-
 static uint32_t only_reader(fuser *f, uint32_t s, ex *load) {
   tid t = xs(f->m, s)->tensor;
   const u32vec *r = &f->p->readers.v[t];
@@ -75,11 +73,10 @@ static bool move_in(fuser *f, uint32_t k) {
   const stage *x = xs(m, s);
   u32vec all = {0};
   stage_vars(m, s, f->a, &all);
-  bool in_l2 = !before.window && fuse_extent(f, &all) <=
-                                     (int64_t)f->p->t->near_cache / (int64_t)max64(1, et_bytes(xt(m, x->tensor)->type));
-  int64_t cost = (int64_t)expr_cost(m, x->value), again;
-  if (!mul64(repeats(f, load, &before, in_l2 ? COLUMN_TILE_L2 : COLUMN_TILE), cost, &again) ||
-      again > (in_l2 ? MAX_REPEATED_L2 : MAX_REPEATED)) {
+  const int64_t elements = fuse_extent(f, &all), size = et_bytes(xt(m, x->tensor)->type);
+  const int64_t columns = cost_repeated_columns(f->p->t, before.window, elements, size),
+                again = sat_mul64(repeats(f, load, &before, columns), (int64_t)expr_cost(m, x->value));
+  if (!cost_repeats(f->p->t, before.window, elements, size, again)) {
     pass_remark(f->p, "kernels", s, r + 1, "would be computed again too often");
     return false;
   }

@@ -12,8 +12,6 @@
 #include "fusion/fuse.h"
 
 enum {
-  TIMES = 4 /* rows that are kept against the constants */,
-  TILE = 12 /* rows of the contraction that stay inside */,
   MOST = 8 /* places that a window reads outside */
 };
 
@@ -113,11 +111,11 @@ static void try_rolling(fuser *f, uint32_t k2, uint32_t reader) {
     }
   }
   vec_push(f->a, outer, fuse_canon(f, sl.along));
-  if (!slides || !vec_has(&f->k.v[k2].outer, fuse_canon(f, sl.along)) || !rows.n || fuse_extent(f, &rows) < TILE)
+  if (!slides || !vec_has(&f->k.v[k2].outer, fuse_canon(f, sl.along)) || !rows.n ||
+      !cost_rows_for_tile(fuse_extent(f, &rows)))
     return;
-  int64_t near = (int64_t)f->p->t->near_cache;
-  if (fuse_bytes(f, made, &all) < near || fuse_constants(f, lead) * TIMES > near / 2 ||
-      fuse_bytes(f, made, &plane) * (sl.span + sl.step) > near / 2 || !pass_spend(f->p))
+  const int64_t kept = sat_mul64(fuse_bytes(f, made, &plane), sl.span + sl.step);
+  if (!cost_rolling_pays(f->p->t, fuse_bytes(f, made, &all), fuse_constants(f, lead), kept) || !pass_spend(f->p))
     return;
   for (uint32_t i = 0; i < from.n; i++) fuse_rename(f, k1, from.v[i], outer.v[i]);
   f->k.v[k2].outer = outer;

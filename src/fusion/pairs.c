@@ -14,10 +14,9 @@
  * k and p may be several variables each, which number places in row-major order (the same extents); `<=` may be
  * `<`, `>=`, `>`. The body and what else the condition says may not use p.
  */
+#include "cost/cost.h"
 #include "fusion/fusion.h"
 #include "rewrite/rewrite.h"
-
-enum { SHORT_PREFIX = 8, SHORT_RANKING = 48 /* so few places are compared faster than they are sorted */ };
 
 static bool uses_any(emodule *m, ex e, const atom *vars, uint32_t n, arena *a) {
   u32vec at = {0};
@@ -95,7 +94,7 @@ bool expr_prefix_scan(emodule *m, uint32_t s, arena *a, prefix_scan *out) {
     return false;
   sz places = sym_int(m->c, 1);
   for (uint32_t i = 0; i < out->n; i++) places = sym_mul(m->c, places, sym_extent(m->c, out->k[i]));
-  return sym_int_or(m->c, places, INT64_MAX) > SHORT_PREFIX;
+  return cost_prefix_scan_pays(sym_int_or(m->c, places, INT64_MAX));
 }
 
 /* ---- ranking --------------------------------------------------------------------------------- */
@@ -193,7 +192,7 @@ bool expr_ranking(emodule *m, uint32_t s, arena *a, ranking *out) {
           *out = (ranking){.k = k, .p = p, .key = key, .falling = op == OP_GT, .first = asked_below(m, x->tensor, a)};
           int64_t lo, hi;
           sym_range(m->c, sym_extent(m->c, p), &lo, &hi);
-          return hi > SHORT_RANKING;
+          return cost_sort_pays(hi);
         }
     }
   }

@@ -6,7 +6,8 @@
 #define EK_PASSES_BILINEAR_H
 #include "expr/expr.h"
 
-enum { BILINEAR_INPUTS = 64, BILINEAR_PRODUCTS = 96 };
+/* of a tile: most inputs, and most products: three real ones for each pair of them on a circle */
+enum { BILINEAR_INPUTS = 64, BILINEAR_PRODUCTS = BILINEAR_INPUTS / 2 * 3 };
 typedef struct window {
   atom o;          /* variable of the outputs */
   atom k;          /* variable of the taps */

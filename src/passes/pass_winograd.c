@@ -21,6 +21,7 @@
  * counts as 0) and its surplus outputs are left out; so are, of few tiles, the products that only serve the last
  * output: of the first axis they are a stage of their own, of kept taps see schedule/idle.c.
  */
+#include "cost/cost.h"
 #include "passes/bilinear.h"
 #include "passes/growth.h"
 #include "passes/passes.h"
@@ -140,19 +141,8 @@ static bool match(pw *p, uint32_t s, sliding *q, atom *split, int64_t *by) {
   return q->nw > 0;
 }
 
-/* ---- is it worth it? In multiply-adds of the products' kernel; an open size counts as twice the least it may be,
- * and 1 if that is 1, so that the constants are not hidden by a batch that may be 1; or, to see whether that would
- * be otherwise, as many ---- */
-enum { ALONE_COST = 8 /* cost of a product that shares no factor with its neighbours */ };
-static const double MAKE_COST = 0.4; /* cost of a factor that is computed from kept taps, for each tile */
-static const double TERM_COST = 1.4, MEMORY_TERM_COST = 2, STENCIL_COST = 1.5;
-/* of outputs, for each kind of tiles but one: axes whose last tile has fewer outputs make two kinds of each, which are
- * computed separately, from the same products */
-static const double UNEVEN_COST = 0.3;
-static const double GAIN = 0.9; /* most of the cost that is left: less gain is not worth more code */
-/* part of the cost that each operation in the code of transforms on a circle adds */
-static const double CODE_COST = 1e-4;
-static const double VARIANT_GAIN = 0.9; /* the same of all window sums, for the model's code twice */
+/* ---- is it worth it? An open size counts as twice the least it may be, and 1 if that is 1, so that the constants are
+ * not hidden by a batch that may be 1; or, to see whether that would be otherwise, as many ---- */
 static double extent(pw *p, const u32vec *vs) {
   double r = 1;
   for (uint32_t i = 0; i < vs->n; i++) {
@@ -171,86 +161,51 @@ static int64_t outputs(pw *p, const window *w, int64_t longer) {
   sz n = sym_extent(p->c, w->o);
   return expr_typical(p->m, n) + (sym_is_int(p->c, n, NULL) ? 0 : longer);
 }
-/* Places of which a tile holds all products of an axis in registers, beside their factors. */
-static double together(const pw *p, const window *w) {
-  return p->registers ? floor((double)(p->registers - 1) / (double)w->n) - 1 : 0;
-}
 /* Operations for a product's part in A'. Of an open axis each output is a stage of its own, over as many tiles as have
  * it: what several of them share is computed for each. */
 static double terms_out(pw *p, const window *w) {
   return sym_is_int(p->c, sym_extent(p->c, w->o), NULL) ? w->out : fmax(w->out, (double)w->m);
 }
-/* Cost of a form where open axes are so many times longer than typical. */
-static double cost(pw *p, const sliding *q, bool steps, window *const *win, int64_t longer) {
-  double rows = extent(p, &q->row), batch = extent(p, &q->batch), col = extent(p, &q->col),
-         chan = extent(p, &q->reduce), taps = 1, places = 1, parts = 1, sums = 0, kinds = 1,
-         value = sizeof(float) / p->t->l1_bandwidth * p->lanes * p->fma;
-  bool any = false, by_axis = false;
-  for (uint32_t i = 0; i < q->nw; i++)
-    any |= win[i]->m > 1, by_axis |= win[i]->circle > 0, chan *= (double)win[i]->phases;
-  double repeated = 1; /* how many times as many elements V has as there are places */
-  double moved = rows; /* elements of X by phases */
-  bool phases = false;
+/* The product of a form as cost/bilinear.c sees it, where open axes are so many times longer than typical. */
+static bilinear_product product_of(pw *p, const sliding *q, bool steps, window *const *win, int64_t longer,
+                                   bilinear_axis *axes) {
   for (uint32_t i = 0; i < q->nw; i++) {
     const window *w = win[i];
-    double out = (double)outputs(p, w, longer), tiles = floor((out + (double)w->m - 1) / (double)w->m);
-    rows *= tiles, taps *= (double)w->n; /* a tap that stays is one more place of V */
-    moved *= out * (double)w->stride / (double)w->phases + (double)(w->phases > 1 ? w->r : w->taps) - 1;
-    phases |= w->phases > 1;
-    if (w->m == 1) repeated *= steps ? 1 + (double)w->taps / out : (double)w->n;
-    parts *= (double)w->parts;
-    if (w->m == 1) continue;
-    places *= (double)w->n;
-    if (fmod(out, (double)w->m) != 0) kinds *= 2;
-    if (!by_axis) value += TERM_COST * (w->in + w->out) / 2;
+    axes[i] = (bilinear_axis){.outputs = (double)outputs(p, w, longer),
+                              .m = (double)w->m,
+                              .n = (double)w->n,
+                              .r = (double)w->r,
+                              .taps = (double)w->taps,
+                              .stride = (double)w->stride,
+                              .phases = (double)w->phases,
+                              .parts = (double)w->parts,
+                              .in = w->in,
+                              .out = w->out,
+                              .out_each = terms_out(p, w),
+                              .circle = w->circle > 0,
+                              .keeps = w->scale != NULL};
   }
-  double in = rows * places * repeated * chan, out = rows * places * col; /* elements of V and M */
-  /* the lines of an axis: of places already transformed, or not yet */
-  if (by_axis) {
-    for (uint32_t i = 0; i < q->nw; i++) {
-      const window *w = win[i];
-      double before = in, behind = out;
-      if (w->m == 1) continue;
-      for (uint32_t j = i + 1; j < q->nw; j++)
-        if (win[j]->m > 1)
-          before *= (double)win[j]->m / (double)win[j]->n, behind *= (double)win[j]->m / (double)win[j]->n;
-      sums += before * (p->t->handover_cost + MEMORY_TERM_COST * w->in) +
-              behind * (p->t->handover_cost + MEMORY_TERM_COST * terms_out(p, w));
-    }
-  } else if (any)
-    sums = value * (in + out * (1 + UNEVEN_COST * (kinds - 1)));
-  if (phases) sums += moved * chan * p->t->copy_cost;
-  double made = 1, stored = 1;
-  for (uint32_t i = 0; i < q->nw; i++) {
-    if (!win[i]->scale) continue;
-    double tile = together(p, win[i]), each = floor((rows + tile - 1) / tile);
-    made += MAKE_COST * each / (rows > 1 ? rows : 1), stored = (double)win[i]->r / (double)win[i]->n;
-  }
-  double narrow = !any && p->narrow && fmod(chan, 2) == 0 ? 0.5 : 1; /* left alone it may become one of bf16 */
-  /* few columns: the plain sum's lanes run along the window */
-  double empty = any && q->col.n && col < p->lanes ? p->lanes / col : 1;
-  double macs = made * narrow * empty * batch * rows * taps * parts * col * chan,
-         bytes = stored * narrow * 4 * batch * taps * parts * col * chan;
-  double compute = macs * (q->col.n  ? 1
-                           : by_axis ? ALONE_COST
-                                     : STENCIL_COST) +
-                   batch * sums,
-         memory = bytes * p->lanes * p->fma / (by_axis ? p->t->dram_bandwidth : p->t->memory_bandwidth);
-  /* most of the shorter hides behind the longer */
-  return compute > memory ? compute + memory / 4 : memory + compute / 4;
+  return (bilinear_product){.rows = extent(p, &q->row),
+                            .batch = extent(p, &q->batch),
+                            .columns = extent(p, &q->col),
+                            .channels = extent(p, &q->reduce),
+                            .has_columns = q->col.n > 0,
+                            .by_axis = steps,
+                            .narrow = p->narrow,
+                            .lanes = p->lanes,
+                            .fma = p->fma,
+                            .registers = p->registers,
+                            .axes = q->nw,
+                            .axis = axes};
 }
-/* Operations of the transforms on circles, which are written out: up to a thousand for each of them, which the compiler
- * has to keep while it works, and a run reads for a few lines. Those on a line are ten times shorter. */
-static double operations_on_circles(pw *p, const sliding *q, window *const *win) {
-  double all = 0;
-  for (uint32_t i = 0; i < q->nw; i++)
-    if (win[i]->circle) all += (double)win[i]->n * (win[i]->in + terms_out(p, win[i]));
-  return all;
+static double cost(pw *p, const sliding *q, bool steps, window *const *win) {
+  bilinear_axis axes[MAX_AXES];
+  const bilinear_product product = product_of(p, q, steps, win, 0, axes);
+  return cost_bilinear(p->t, &product);
 }
 enum {
   FORMS = 64,
-  MOST_OUTPUTS = 7 /* on a line */,
-  MIN_SHARED_PLACES = 3 /* places of a tile for which factors are worth making */
+  MOST_OUTPUTS = 7 /* on a line */
 };
 /* The form of m outputs on a line, its taps kept or not: tables that few numbers decide are made once. */
 static bool line_form(pw *p, window *w, int64_t m, bool kept) {
@@ -270,7 +225,8 @@ static bool line_form(pw *p, window *w, int64_t m, bool kept) {
 }
 /* Keeps its taps, where a tile's rows are places of one picture, enough of them. */
 static bool may_keep(pw *p, const sliding *q, window *w, int64_t m) {
-  return p->lanes > 1 && !q->row.n && together(p, w) >= MIN_SHARED_PLACES && line_form(p, w, m, true);
+  return p->lanes > 1 && !q->row.n && cost_places_together(p->registers, (double)w->n) >= MIN_SHARED_PLACES &&
+         line_form(p, w, m, true);
 }
 /* The forms of one axis, the plain sum first. */
 static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, window *out) {
@@ -360,9 +316,10 @@ static bool choose(pw *p, sliding *q) {
         taps > LINMAP_TAPS || (t && !sums_left(q, win)))
       continue;
     for (uint32_t s = 0; s < lengths; s++) {
-      double *k = &costs[t * lengths + s];
-      /* the plain sum comes first */
-      *k = cost(p, q, steps, win, s) * (t ? 1 + CODE_COST * operations_on_circles(p, q, win) : GAIN);
+      double *k = &costs[t * lengths + s]; /* the plain sum comes first */
+      bilinear_axis axes[MAX_AXES];
+      const bilinear_product product = product_of(p, q, steps, win, s, axes);
+      *k = cost_bilinear_compared(p->t, &product, t == 0);
       if (!t || *k < least[s]) least[s] = *k;
     }
   }
@@ -1094,12 +1051,12 @@ static bool variants_worth(pw *p, const u32vec *order, const uint8_t *windows) {
     choose(p, &few);
     p->assume_variant_rows = true;
     choose(p, &many);
-    const double f = cost(p, &q, steps, few.form, 0), m = cost(p, &q, steps, many.form, 0);
+    const double f = cost(p, &q, steps, few.form), m = cost(p, &q, steps, many.form);
     p->assume_variant_rows = false;
     as_few += f, as_many += m;
     if (m < f) open_rows(p, &q, &open);
   }
-  if (as_many > VARIANT_GAIN * as_few) return false;
+  if (!cost_variant_pays(as_many, as_few)) return false;
   for (uint32_t i = 0; i < open.n; i++) vec_once(p->m->a, p->variant_sizes, open.v[i]);
   return open.n > 0;
 }

@@ -25,10 +25,6 @@
  * fast enough as they are.
  */
 #include "schedule/kernel_in.h"
-#include <math.h>
-
-/* rows of a chunk, at least, where there are few chunks */
-enum { LEAST_ROWS = 512 };
 
 static const access *access_of(const accesses *acc, ex load) {
   for (uint32_t i = 0; i < acc->n; i++)
@@ -90,53 +86,42 @@ bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   if (k->p->level == 0 || !ch->lane || !ch->row || !ch->lane_outer || ch->lane_reduced || n->inner.n || n->outer.n ||
       !n->panel || !t->l2 || !rows_by_panels(k, n, acc, ch, &made))
     return false;
-  if (!sym_is_int(k->c, n->row.extent, &rows) || !sym_is_int(k->c, n->lane.extent, &lanes) || rows > 1 << 24 ||
-      lanes > 1 << 24)
-    return false;
+  if (!sym_is_int(k->c, n->row.extent, &rows) || !sym_is_int(k->c, n->lane.extent, &lanes)) return false;
   const u32vec *vars = &n->reds[0];
   for (uint32_t i = 0; i < vars->n; i++) {
-    if (!sym_is_int(k->c, sym_extent(k->c, vars->v[i]), &e) || e > 1 << 20 || depth > 1 << 20) return false;
+    if (!sym_is_int(k->c, sym_extent(k->c, vars->v[i]), &e) || e < 1) return false;
     if (!i) first = e;
-    depth *= e;
+    depth = sat_mul64(depth, e);
   }
-  etype type = (etype)exn(k->m, xs(k->m, n->stages.v[0])->value)->acc;
-  int64_t size = et_bytes(type), L = n->lanes, width = (int64_t)n->nv * L, full = lanes / width,
-          budget = (int64_t)t->l2 / 2 / size;
+  const etype type = (etype)exn(k->m, xs(k->m, n->stages.v[0])->value)->acc;
+  const int64_t L = n->lanes, width = (int64_t)n->nv * L, full = lanes / width;
+  const block_product product = {.rows = rows,
+                                 .lanes = lanes,
+                                 .depth = depth,
+                                 .inner = depth / first,
+                                 .size = et_bytes(type),
+                                 .width = width,
+                                 .tile_rows = n->mr,
+                                 .made = made, /* whole squares (nest.c) */
+                                 .vector = L};
   nest_facts *facts = kernel_nest_facts(k, &n->stages);
   if (facts) facts->block_steps = first, facts->packs_blocks = made;
   if (directive_is(d, 0, "none") || (d && directive_is(d, d->words.n - 1, "streamed"))) return false;
-  if (full < 2 || budget > 1 << 30 ||
-      (!d &&
-       (depth * width * size < (int64_t)t->l1 || rows * depth * size < max64((int64_t)t->l2, (int64_t)t->l3 / 6))))
-    return false;
-  int64_t inner = depth / first, parts = max64(1, (int64_t)ceil((double)depth / 1.25 / sqrt(2.0 * (double)budget)));
-  p->var = vars->v[0];
-  p->step = (first + parts - 1) / parts;
-  if (made) p->step = min64(first, (p->step + L - 1) / L * L); /* whole squares (nest.c) */
-  p->panels = max64(1, min64(full, budget / (p->step * inner * width)));
-  /* as many blocks, of equal size */
-  p->panels = (full + (full + p->panels - 1) / p->panels - 1) / ((full + p->panels - 1) / p->panels);
+  if (!cost_blocks_possible(t, &product) || (!d && !cost_blocks_pay(t, &product))) return false;
+  block_shape shape = cost_block(t, &product);
+  p->var = vars->v[0], p->step = shape.step, p->panels = shape.panels;
   if (d) follow_block(k, d, vars, first, full, p);
   if (made && p->step != first && p->step % L)
     kernel_refuse(k, d, "%s: expected a multiple of %lld steps", d->words.v[1], (long long)L);
   p->lanes = p->panels * width;
-  /* bytes of sums that wait; where panels are made, each cut of the rows makes them again */
-  const int64_t most = max64(1, (int64_t)t->near_cache * (made ? 4 : 1));
-  int64_t blocks = (lanes + p->lanes - 1) / p->lanes, cuts = (rows * p->lanes * size + most - 1) / most;
-  if (p->step == first) cuts = 1;
-  while (cuts * blocks < t->chunks / 2 && rows / (cuts + 1) >= LEAST_ROWS) cuts++;
-  p->rows = ((rows + cuts - 1) / cuts + n->mr - 1) / n->mr * n->mr;
-  if (d) p->rows = stated_rows(k, d, n);
+  shape = (block_shape){p->step, p->panels};
+  p->rows = d ? stated_rows(k, d, n) : cost_block_rows(t, &product, &shape);
   if (made && !(sym_is_atom(k->c, sym_var(k->c, "at", sym_int(k->c, first)), &p->at) &&
                 sym_is_atom(k->c, sym_var(k->c, "block", n->npanels), &p->first)))
     ctx_bug(k->c, "schedule: blocks of one panel");
   if (p->step < first) p->ptr = kernel_scratch(k, type, sym_int(k->c, p->rows * p->lanes));
   return true;
 }
-/* Bytes from line to line, at least; lines of a part, in as few ways of the nearest cache; rows from which it is
- * better to make panels, measured on Zen 4. From fewer rows on panels are better where the lines do not fall onto one
- * another in that cache: with 4 rows by 9 to 60 %, with 16 to 64 by 10 to 30 % (Zen 5, matrices of 3 to 30 MB). */
-enum { MIN_SPACING = 2048, STREAMED_ROWS = 8, MAX_STREAMED = 64, MAX_STREAMED_SPACED = 3 };
 bool kernel_row_streaming(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   const target *t = k->p->t;
   const ex_node *red = exn(k->m, xs(k->m, n->stages.v[0])->value);
@@ -148,9 +133,8 @@ bool kernel_row_streaming(kctx *k, nest *n, const accesses *acc, const choice *c
     return false;
   int64_t rows = ch->row ? kernel_extent(k, ch->row, MAX_STREAMED + 1) : 1;
   if (rows > MAX_STREAMED || (ch->row && (ch->row2 || !rows_by_panels(k, n, acc, ch, &made) || !made))) return false;
-  const int64_t near = (int64_t)t->near_cache; /* bytes: twice as many sums wait */
   if (!sym_is_int(k->c, n->lane.extent, &lanes) || lanes / width < 2 ||
-      rows * min64(lanes, near) * et_bytes((etype)red->acc) > 2 * near)
+      !cost_streamed_sums_fit(t, rows, lanes, et_bytes((etype)red->acc)))
     return false;
   for (uint32_t i = 1; i < n->stages.n; i++)
     if (value_reduces(&k->e, xs(k->m, n->stages.v[i])->value)) return false;
@@ -159,13 +143,14 @@ bool kernel_row_streaming(kctx *k, nest *n, const accesses *acc, const choice *c
   if (d && !directive_is(d, d->words.n - 1, "streamed")) return false;
   for (uint32_t i = 0; i < acc->n; i++) {
     const access *a = &acc->v[i];
-    int64_t lines = kernel_extent(k, n->reds[0].v[0], 1 << 20),
-            q = a->leader && !a->store && !a->constant && address_coef(&k->e, a->address, ch->lane) == 1
-                    ? address_coef(&k->e, a->address, n->reds[0].v[0])
-                    : 0;
-    const bool spaced = q > 0 && q * a->bytes % target_l1_way(t) != 0; /* in other sets of the nearest cache */
-    far |= q >= max64(MIN_SPACING, 2 * width * a->bytes) / a->bytes && q < 1 << 24 && lines >= 4 * STREAMED_ROWS &&
-           lines > (int64_t)t->l2 / 2 / (q * a->bytes) && (!spaced || rows <= MAX_STREAMED_SPACED);
+    const int64_t q = a->leader && !a->store && !a->constant && address_coef(&k->e, a->address, ch->lane) == 1
+                          ? address_coef(&k->e, a->address, n->reds[0].v[0])
+                          : 0;
+    if (q > 0)
+      far |= cost_streams_pay(t, &(line_stream){.spacing = sat_mul64(q, a->bytes),
+                                                .lines = kernel_extent(k, n->reds[0].v[0], LARGE_EXTENT),
+                                                .width = width * a->bytes,
+                                                .rows = rows});
   }
   if (!far) return false;
   int64_t panels = lanes / width;

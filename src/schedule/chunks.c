@@ -15,12 +15,6 @@ typedef struct chunk_sizes {
   int64_t lane_blocks; /* number of blocks of lanes; 0: lanes are not divided */
 } chunk_sizes;
 
-enum {
-  ROW_BLOCKS = 12,        /* blocks that rows are divided into */
-  POINTWISE_LANES = 4096, /* lanes of a block where every lane is one value */
-  STREAMED_LANES = 1024   /* lanes of a block where rows are streamed, at least */
-};
-
 static int64_t enough_chunks(const kctx *k) { return k->p->t->chunks; }
 static int64_t few_chunks(const kctx *k) { return enough_chunks(k) / 2; }
 /* How many variables from the front have together as many points as the target wants chunks, as far as is known;
@@ -39,19 +33,15 @@ nvars kernel_loop_vars(kctx *k, const nest *n) {
 }
 static chunk_sizes sizes_of(kctx *k, nest *n, bool reduces) {
   const int64_t mr = n->mr, width = (int64_t)n->nv * n->lanes,
-                lanes = n->lane.var && !n->lane_reduced ? kernel_extent(k, n->lane.var, 1 << 16) : 0;
+                lanes = n->lane.var && !n->lane_reduced ? kernel_extent(k, n->lane.var, TYPICAL_LONG_ROW) : 0;
   chunk_sizes s = {.rows = mr, .lanes = width};
   if (n->row.var) {
-    const int64_t rows = emit_extent(k->c, nest_rows(n)->extent, 1024);
-    s.rows = max64((rows / ROW_BLOCKS + mr - 1) / mr * mr, mr);
+    const int64_t rows = emit_extent(k->c, nest_rows(n)->extent, TYPICAL_POINTS);
+    s.rows = cost_chunk_rows(rows, mr);
     s.row_blocks = (rows + s.rows - 1) / s.rows;
   }
-  if (!reduces && lanes) s.lanes = (POINTWISE_LANES + width - 1) / width * width;
-  if (n->blocking.row_streaming) {
-    int64_t even = 1; /* parts that a row is divided into, a power of two */
-    while (even < lanes / STREAMED_LANES) even *= 2;
-    s.lanes = (lanes / even + width - 1) / width * width;
-  }
+  if (!reduces && lanes) s.lanes = cost_chunk_lanes(width);
+  if (n->blocking.row_streaming) s.lanes = cost_streamed_chunk_lanes(lanes, width);
   if (lanes) s.lane_blocks = (lanes + s.lanes - 1) / s.lanes;
   return s;
 }

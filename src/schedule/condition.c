@@ -34,7 +34,6 @@ static bool bound_of(ectx *e, const ex_node *red, ex part, const u32vec *vars, v
       k == 1 ? end : lb_op(&e->b, OP_MAX, lt(ET_I64, 1), lb_op(&e->b, OP_MIN, lt(ET_I64, 1), at, end, 0), zero, 0);
   return true;
 }
-enum { OUTSIDE_PART = 16 /* worth a bound that is not a number: this part of the places, on the mean */ };
 /* Is k the neutral element of the reduction, so that the place counts nothing? */
 static bool counts_nothing(const ex_node *red, etype t, scalar k) {
   scalar id = schedule_identity((rop)red->op, t);
@@ -75,7 +74,7 @@ void outside_bounds(ectx *e, const ex_node *red, atom unrolled) {
       size = expr_typical(e->m, xt(e->m, f->tensor)->shape[d]);
       bool asks = r.var != unrolled && !emit_in_range(e, emit_halo(e, fs.v[i]), d, at, xt(e->m, f->tensor)->shape[d]);
       if (asks && several) continue;
-      if (!asks && (red->op != RED_SUM || red->nargs < 2 || ext < 2 || k * (ext - 1) * OUTSIDE_PART < size)) continue;
+      if (!asks && (red->op != RED_SUM || red->nargs < 2 || ext < 2 || !cost_bound_pays(k * (ext - 1), size))) continue;
       r.facts[0] = asks ? at : 0, r.facts[1] = asks ? past : 0;
       lv zero = lb_int(&e->b, 0), end = lb_int(&e->b, ext);
       e->r = several ? e->mr - 1 : 0;

@@ -191,7 +191,7 @@ bool fixed_point_pays(ectx *e, ex load, const ex_node *red, int64_t uses) {
       (t->transform && t->transform->size != 4) || !nd_count(&t->data, &elems))
     return false;
   if (red->kind != EX_REDUCE || red->op != RED_SUM || red->type != ET_F32 || red->acc != ET_F32 ||
-      uses > e->p->t->memory_balance || (uint64_t)elems * 4 <= e->p->t->l2 / 2)
+      !cost_fixed_point(e->p->t, uses, elems * 4))
     return false;
   ex f = factor_of(e, red, load);
   return f && is_linear_in(e, f, n->tensor) && even(e->p, n->tensor);

@@ -143,7 +143,7 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
      * contiguous, or when enough rows reuse the copy: a panel read in place strides over the whole operand, on few
      * cache sets. */
     const cache_blocking *p = n->blocking.first ? &n->blocking : NULL;
-    if (!tiled || a->known || (q == 1 && !p && (n->row.lo || kernel_extent(k, ch->row, 0) < 128))) continue;
+    if (!tiled || a->known || (q == 1 && !p && (n->row.lo || !cost_copy_panel(kernel_extent(k, ch->row, 0))))) continue;
     /* a panel is packed outside the inner loops; a guard may look at them where the address does not */
     bool inside = value_uses(e, a->load, ch->row);
     for (uint32_t v = 0; v < n->inner.n; v++) inside |= value_uses(e, a->load, n->inner.v[v].var);
@@ -421,9 +421,9 @@ static double ops_of(emodule *m, ex x, double *loads) { /* Scalar operations of 
   return (double)(expr_cost(m, x) - at.n);
 }
 static void times(emodule *m, amount *a, sz extent) {
-  a->number *= (double)max64(0, sym_int_or(m->c, extent, 64));
+  a->number *= (double)max64(0, sym_int_or(m->c, extent, TYPICAL_EXTENT));
   if (!sym_is_int(m->c, extent, NULL) && !sym_uses_kind(m->c, extent, AT_VAR) && !sym_uses_kind(m->c, extent, AT_DATA))
-    a->open = a->open ? sym_mul(m->c, a->open, extent) : extent, a->opened *= 64;
+    a->open = a->open ? sym_mul(m->c, a->open, extent) : extent, a->opened *= TYPICAL_EXTENT;
 }
 work kernel_work(emodule *m, const u32vec *stages, atom step) {
   work w = {0};
@@ -455,20 +455,14 @@ work kernel_work(emodule *m, const u32vec *stages, atom step) {
   return w;
 }
 
-/* Is a fork and join of threads worth while: the target's number of operations on vectors, or fewer on one place at a
- * time; of products, which keep up with wide vectors, more. Where sizes are open it may be so only where `where` is at
- * least 0. */
+/* Is a fork and join of threads worth while? Where sizes are open it may be so only where `where` is at least 0. */
 static bool parallel_threshold(kctx *k, const work *w, sz *where) {
-  enum { ALONE = 16, LANES = 8 };
-  bool alone = k->cls == KC_RECURRENCE || k->cls == KC_GATHER || k->cls == KC_UPDATE || k->cls == KC_RANKING ||
-               k->cls == KC_PREFIX_SCAN,
-       product = k->cls == KC_CONTRACTION || k->cls == KC_STENCIL;
-  uint32_t lanes = target_lanes(k->p->t, ET_F32);
-  double all = w->ops * (alone                      ? ALONE
-                         : product && lanes > LANES ? (double)LANES / lanes
-                                                    : 1) +
-               w->moved,
-         points = ceil(k->p->t->fork_join_cost / all * w->points.opened);
+  const bool serial = k->cls == KC_RECURRENCE || k->cls == KC_GATHER || k->cls == KC_UPDATE || k->cls == KC_RANKING ||
+                      k->cls == KC_PREFIX_SCAN,
+             product = k->cls == KC_CONTRACTION || k->cls == KC_STENCIL;
+  const work_kind kind = serial ? WORK_SERIAL : product ? WORK_PRODUCT : WORK_VECTORS;
+  const double all = cost_work(k->p->t, kind, w->ops, w->moved),
+               points = ceil(k->p->t->fork_join_cost / all * w->points.opened);
   int64_t lo, hi;
   *where = 0;
   if (!w->points.open) return all > k->p->t->fork_join_cost;

@@ -214,14 +214,6 @@ static void fill_up(first *f, lv room) {
   lb_end(b);
 }
 
-/* Sorting looks at each place a few times, whatever it is. Taking slots away and in looks at all rooms for each of
- * the few. */
-static bool pays(kctx *k, const ranking *r, uint32_t lanes) {
-  enum { MOST = 1024, SORTED = 25, OF_ROOM = 10, OF_PLACE = 75, BUCKETS = 2000 /* cycles */ };
-  if (r->first <= 0 || r->first > MOST) return false;
-  return r->first * (r->first * OF_ROOM / lanes + OF_PLACE) <=
-         min64(expr_typical(k->m, sym_extent(k->c, r->p)), INT32_MAX) * SORTED + BUCKETS;
-}
 bool kernel_first(kctx *k, const u32vec *stages) {
   ectx *e = &k->e;
   lbuild *b = &e->b;
@@ -232,7 +224,7 @@ bool kernel_first(kctx *k, const u32vec *stages) {
   sz places = sym_extent(k->c, r.p), begin;
   int64_t lo, hi;
   f.lanes = (uint16_t)target_lanes(k->p->t, f.w);
-  if (!pays(k, &r, f.lanes)) return false;
+  if (!cost_few_first(r.first, expr_typical(k->m, places), f.lanes)) return false;
   sym_range(k->c, places, &lo, &hi);
   f.it = hi < INT32_MAX && et_bytes(f.w) <= 4 ? ET_I32 : ET_I64;
   f.vectors = (r.first + f.lanes - 1) / f.lanes;

@@ -5,8 +5,6 @@
 #include "schedule/layout.h"
 #include <string.h>
 
-enum { ROWS = 8, SHORT_ROW = 512 /* points */ };
-
 static bool needs_memory(kctx *k, tid t) {
   uint64_t d;
   return map_getu(k->stored, t, &d);
@@ -121,8 +119,8 @@ static void confine_ranges(kctx *k, nest *n) {
         if (n->inner.v[q].var == v) x = &n->inner.v[q];
       if (!x || x->lo || !expr_range(k->m, own)) continue;
       if (!of.n) nest_spans(&k->e, n, &of);
-      if (!range_of(&k->e, own, &of, RANGE_PANEL, &x->lo, &x->hi)) continue;
-      x->unit = RANGE_PANEL;
+      if (!range_of(&k->e, own, &of, RANGE_IN_PANEL, &x->lo, &x->hi)) continue;
+      x->unit = RANGE_IN_PANEL;
       if (x == &n->lane) whole_tiles(&k->e, x, (int64_t)n->nv * n->lanes);
     }
 }
@@ -238,16 +236,16 @@ static bool open_guard(kctx *k, const grp *g) {
 static atom short_rows(kctx *k, const grps *gs) {
   atom v = k->outer.n ? k->outer.v[k->outer.n - 1] : 0;
   bool sums = false;
-  if (!v || k->p->level == 0 || k->cls != KC_ROW || kernel_extent(k, v, 2 * ROWS) < 2 * ROWS) return 0;
+  if (!v || k->p->level == 0 || k->cls != KC_ROW || kernel_extent(k, v, 2 * SHORT_ROWS) < 2 * SHORT_ROWS) return 0;
   for (uint32_t g = 0; g < gs->n; g++) {
     const grp *q = &gs->v[g];
     int64_t points = 1;
     if (xs(k->m, q->stages.v[0])->updates.n || !vec_has(&q->domain, v)) return 0;
     for (uint32_t i = 0; i < q->domain.n + q->red.n; i++) {
       atom x = i < q->domain.n ? q->domain.v[i] : q->red.v[i - q->domain.n];
-      if (!vec_has(&k->outer, x) && !mul64(points, kernel_extent(k, x, SHORT_ROW), &points)) return 0;
+      if (!vec_has(&k->outer, x) && !mul64(points, kernel_extent(k, x, SHORT_POINTS), &points)) return 0;
     }
-    if (points > SHORT_ROW) return 0;
+    if (points > SHORT_POINTS) return 0;
     sums |= q->red.n > 0;
   }
   return sums ? v : 0;
@@ -267,7 +265,7 @@ static int64_t handed_over(kctx *k, const grps *gs) {
         if (!vec_has(&k->outer, kernel_canon(k, s->axes[d].d[j].var)) &&
             !mul64(bytes, kernel_extent(k, s->axes[d].d[j].var, 1), &bytes))
           return INT64_MAX;
-    if (makes) all += min64(bytes, SAT64);
+    if (makes) all = min64(all + min64(bytes, SAT64), SAT64);
   }
   return all;
 }
@@ -288,31 +286,24 @@ static void shared_block_size(kctx *k, const grps *gs) {
     if (kernel_choice_among(k, &q->stages, &acc, &inside, &q->red).row) return;
     choice ch = kernel_choice_among(k, &q->stages, &acc, &with, &q->red);
     if (ch.row != last) return;
-    int64_t rows = (int64_t)k->p->t->l2 / 4 / max64(1, handed_over(k, gs)) / ch.mr * ch.mr;
+    const int64_t rows = cost_handed_rows(k->p->t, handed_over(k, gs), ch.mr);
     k->shared_blocks[k->nshared_blocks++] =
-        (shared_block){.var = last, .size = min64(max64(rows, ch.mr), kernel_extent(k, last, INT64_MAX))};
+        (shared_block){.var = last, .size = min64(rows, kernel_extent(k, last, INT64_MAX))};
     return;
   }
 }
-enum {
-  BLOCK_ROWS = 64,
-  BLOCK_LANES = 128,
-  /* rows of the second of two variables: several chunks where there are more points than two tiles hold */
-  TWO_ROWS = 4
-};
 /* How many lanes of a product are a block, for the threads? `whole`, but where that makes few blocks of all the
  * points, as far as these are known, an eighth of the lanes: at least four vectors, which are enough sums in flight. */
 static int64_t lane_block(kctx *k, const choice *ch, atom row, int64_t whole) {
-  enum { ENOUGH_BLOCKS = 4, PARTS = 8, VECTORS = 4 };
-  int64_t lanes = kernel_extent(k, ch->lane, INT64_MAX), blocks = (lanes - 1) / max64(whole, 1) + 1,
-          part = max64(VECTORS, lanes / PARTS / ch->lanes) * ch->lanes;
-  for (uint32_t i = 0; i < k->outer.n && blocks < ENOUGH_BLOCKS; i++) {
+  const int64_t lanes = kernel_extent(k, ch->lane, INT64_MAX);
+  int64_t blocks = (lanes - 1) / max64(whole, 1) + 1;
+  for (uint32_t i = 0; i < k->outer.n && !cost_enough_blocks(blocks); i++) {
     int64_t n = sym_int_or(k->c, sym_extent(k->c, k->outer.v[i]), 1);
-    if (k->outer.v[i] == row) n = n / BLOCK_ROWS;
-    if (k->outer.v[i] != ch->lane) blocks *= max64(n, 1);
+    if (k->outer.v[i] == row) n = cost_blocks_of_rows(n);
+    if (k->outer.v[i] != ch->lane) blocks = sat_mul64(blocks, max64(n, 1));
   }
-  if (!k->parallel || blocks >= ENOUGH_BLOCKS || part >= whole) return whole;
-  k->block = ch->lane, k->block_lanes = part;
+  const int64_t part = k->parallel ? cost_lane_part(lanes, ch->lanes, blocks, whole) : whole;
+  if (part < whole) k->block = ch->lane, k->block_lanes = part;
   return part;
 }
 /* Shared variables that go inside the nests, a block of values at a time: the row variable of a product in here,
@@ -341,24 +332,20 @@ static void choose_shared_blocks(kctx *k, const grps *gs) {
     if (along && ch.lane == along && q->red.n && !sum.lane) sum = ch;
     if (!row || (lane && k->cls != KC_CONTRACTION)) continue;
     int64_t panel = (int64_t)ch.nv * ch.lanes;
-    int64_t rows = kernel_extent(k, ch.row, BLOCK_ROWS);
-    shared_block of_lanes = {
-        .var = ch.lane, .size = min64(max64(panel, BLOCK_LANES / panel * panel), kernel_extent(k, ch.lane, INT64_MAX))};
+    const int64_t rows = kernel_extent(k, ch.row, TYPICAL_EXTENT);
+    shared_block of_lanes = {.var = ch.lane, .size = cost_shared_lanes(kernel_extent(k, ch.lane, INT64_MAX), panel)};
     if (lane && !two) of_lanes.size = lane_block(k, &ch, ch.row, of_lanes.size);
     /* first: a thread's points then have all lanes, of which there may be an odd number of blocks */
     if (two && lane) k->shared_blocks[k->nshared_blocks++] = of_lanes;
-    k->shared_blocks[k->nshared_blocks++] = (shared_block){.var = ch.row,
-                                                           .size = two                  ? min64(rows, TWO_ROWS)
-                                                                   : rows <= BLOCK_ROWS ? rows
-                                                                                        : BLOCK_ROWS / ch.mr * ch.mr};
+    k->shared_blocks[k->nshared_blocks++] =
+        (shared_block){.var = ch.row, .size = two ? cost_shared_points(rows) : cost_shared_rows(rows, ch.mr)};
     if (ch.row2 && vec_has(&k->outer, ch.row2))
       k->shared_blocks[k->nshared_blocks++] =
           (shared_block){.var = ch.row2, .size = two ? MAX_COLLAPSED : kernel_row2_block(k, &ch)};
     if (!two && lane) k->shared_blocks[k->nshared_blocks++] = of_lanes;
   }
   if (k->nshared_blocks) return;
-  int64_t size = along ? kernel_extent(k, along, 256) : ROWS;
-  if (size > 512) size = 256;
+  int64_t size = along ? cost_shared_values(kernel_extent(k, along, INT64_MAX)) : SHORT_ROWS;
   if (sum.lane) size = lane_block(k, &sum, 0, size);
   if (along || (along = short_rows(k, gs)))
     k->shared_blocks[k->nshared_blocks++] = (shared_block){.var = along, .size = size};

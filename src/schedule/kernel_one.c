@@ -142,7 +142,6 @@ static void row2_in_blocks(kctx *k, nest *n, int64_t size) {
 /* Rows over which all panels pass before the next rows: whole tiles of them, whose results fill a quarter of the
  * nearest cache. 0: all rows, which fit there. */
 static int64_t strip_rows(kctx *k, nest *n, bool reduces) {
-  const int64_t near = (int64_t)k->p->t->l1;
   const directive *d = stated(k, &n->stages, P_STRIP);
   if (d) {
     const int64_t strip = kernel_number(k, d, d->words.v[0], 1, INT32_MAX);
@@ -150,11 +149,11 @@ static int64_t strip_rows(kctx *k, nest *n, bool reduces) {
     if (strip % n->mr) kernel_refuse(k, d, "%s rows: expected a multiple of the tile's %u", d->words.v[0], n->mr);
     return strip;
   }
-  if (!reduces || !n->row.var || n->lane_outer || !near || stated(k, &n->stages, P_PANELS)) return 0;
-  const int64_t rows = emit_extent(k->c, nest_rows(n)->extent, 1024),
-                lanes = n->lane.var && !n->lane_reduced ? kernel_extent(k, n->lane.var, 1 << 16) : 0,
+  if (!reduces || !n->row.var || n->lane_outer || stated(k, &n->stages, P_PANELS)) return 0;
+  const int64_t rows = emit_extent(k->c, nest_rows(n)->extent, TYPICAL_POINTS),
+                lanes = n->lane.var && !n->lane_reduced ? kernel_extent(k, n->lane.var, TYPICAL_LONG_ROW) : 0,
                 bytes = lanes * et_bytes(xt(k->m, xs(k->m, n->stages.v[0])->tensor)->type);
-  return rows * bytes > near ? max64(1, near / 4 / max64(1, bytes) / n->mr) * n->mr : 0;
+  return cost_strip_rows(k->p->t, rows, bytes, n->mr);
 }
 /* How many blocks of `size` values a variable has; size 0: one. */
 static sz blocks_of(kctx *k, const nvar *v, int64_t size) {

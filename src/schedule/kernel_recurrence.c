@@ -100,7 +100,7 @@ bool kernel_recurrence_launches(splan *p, const u32vec *stages, uint32_t recurre
   if (!step) return false;
   for (uint32_t i = 0; i < stages->n; i++)
     if (xs(m, stages->v[i])->updates.n || !xs(m, stages->v[i])->value) return false;
-  if (kernel_work(m, stages, step).ops < p->t->barrier_cost) return false;
+  if (!cost_barrier_pays(p->t, kernel_work(m, stages, step).ops)) return false;
   uint32_t from = 0;
   bool any = false;
   while (from < stages->n) {
@@ -110,7 +110,7 @@ bool kernel_recurrence_launches(splan *p, const u32vec *stages, uint32_t recurre
     uint32_t n = rest.n;
     while (!(part.shared = shared(m, a, &rest, n, step, &part.canon)) && n > 1) n--;
     for (uint32_t i = 0; i < n; i++) vec_push(a, part.stages, rest.v[i]);
-    if (part.shared && sym_int_or(m->c, sym_extent(m->c, part.shared), 64) >= 32) any = true;
+    if (part.shared && cost_divides_step(sym_int_or(m->c, sym_extent(m->c, part.shared), TYPICAL_EXTENT))) any = true;
     vec_push(a, *out, part);
     from += n;
   }
@@ -119,10 +119,9 @@ bool kernel_recurrence_launches(splan *p, const u32vec *stages, uint32_t recurre
 
 void kernel_narrow(const kctx *k, choice *ch) {
   if (!k->block || ch->lane != k->block || ch->lane_reduced) return;
-  /* 8 blocks, or enough sums in flight */
-  int64_t most = k->block_lanes
-                     ? k->block_lanes / ch->lanes
-                     : max64(ch->row ? 2 : 4, sym_int_or(k->c, sym_extent(k->c, k->block), 4096) / ch->lanes / 8);
+  const int64_t most = k->block_lanes ? k->block_lanes / ch->lanes
+                                      : cost_step_vectors(sym_int_or(k->c, sym_extent(k->c, k->block), TYPICAL_LANES),
+                                                          ch->lanes, ch->row != 0);
   if (ch->nv > most) ch->nv = (uint32_t)most;
   while (k->block_lanes && most % ch->nv) ch->nv--; /* blocks are whole tiles */
 }

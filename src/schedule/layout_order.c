@@ -100,7 +100,7 @@ static choice choose(lay *L, ectx *e, uint32_t si, const map *stored, accesses *
   return tile_choose(e, &one, acc, &dom, &red, &(tile_given){0});
 }
 /* How well its lanes run, where it lies as it will if that is known: an output does in rows. */
-static double reader_score(lay *L, uint32_t si) {
+static double reader_saves(lay *L, uint32_t si) {
   stage *s = xs(L->m, si);
   layout had = L->p->layouts[s->tensor];
   arena *a = arena_new(L->c);
@@ -113,11 +113,11 @@ static double reader_score(lay *L, uint32_t si) {
       map_putu(stored, s->tensor, 1),
           L->p->layouts[s->tensor] = layout_dense(L->p, xt(L->m, s->tensor)->shape, s->naxes, NULL, &elems);
   const sym_draft draft = sym_draft_begin(L->c);
-  double score = choose(L, &e, si, stored, &acc, a).score;
+  const double saved = choose(L, &e, si, stored, &acc, a).saved;
   sym_draft_end(L->c, &draft);
   arena_free(a);
   L->p->layouts[s->tensor] = had;
-  return score;
+  return saved;
 }
 static u32vec readers_of(lay *L, tid t) {
   if (L->readers) return L->readers[t];
@@ -134,7 +134,6 @@ static u32vec readers_of(lay *L, tid t) {
 }
 /* A copy of an input has the order that its readers' lanes want most; the input's own one, if they don't mind. */
 static void wanted(lay *L, uint32_t si, uint32_t *order) {
-  enum { COPY_GAIN = 1 }; /* score that a copy gains where it is no longer one of whole rows */
   const stage *s = xs(L->m, si);
   const uint32_t rank = s->naxes;
   layout had = L->p->layouts[s->tensor];
@@ -145,14 +144,14 @@ static void wanted(lay *L, uint32_t si, uint32_t *order) {
   /* which axis innermost? As it stands first. One of open size may be too short for lanes. */
   for (uint32_t i = rank; i-- > 0;) {
     uint32_t o[MAX_RANK];
-    double score = 0;
+    double saved = 0;
     sz elems;
     if (i < rank - 1 && !sym_is_int(L->c, xt(L->m, s->tensor)->shape[i], NULL)) continue;
     memcpy(o, order, rank * sizeof *o);
     to_end(o, rank, i);
     L->p->layouts[s->tensor] = layout_dense(L->p, xt(L->m, s->tensor)->shape, rank, o, &elems);
-    for (uint32_t r = 0; r < readers.n; r++) score += reader_score(L, readers.v[r]);
-    if (i == rank - 1 || score > best + COPY_GAIN) best = score, in = i;
+    for (uint32_t r = 0; r < readers.n; r++) saved += reader_saves(L, readers.v[r]);
+    if (i == rank - 1 || cost_copy_by_elements(saved, best)) best = saved, in = i;
   }
   L->p->layouts[s->tensor] = had;
   to_end(order, rank, in);

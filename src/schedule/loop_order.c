@@ -21,12 +21,11 @@ static bool counts_points(kctx *k, ex x, atom u, atom v, map *seen) {
     if (counts_points(k, n->args[i], u, v, seen)) return true;
   return n->kind == EX_LOAD && n->otherwise && counts_points(k, n->otherwise, u, v, seen);
 }
-enum { SHORT_ROW = 32 };
 /* Joins neighbouring variables of a group into one wherever all addresses allow it: u (outer), v (inner, extent e)
  * become w = u*e + v. */
 static bool merge_pair(kctx *k, const u32vec *group, u32vec *domain, uint32_t at) {
   atom u = domain->v[at], v = domain->v[at + 1];
-  for (uint32_t i = 0; i < group->n && sym_int_or(k->c, sym_extent(k->c, v), SHORT_ROW) >= SHORT_ROW; i++)
+  for (uint32_t i = 0; i < group->n && !cost_short_row(sym_int_or(k->c, sym_extent(k->c, v), LARGE_EXTENT)); i++)
     if (counts_points(k, xs(k->m, group->v[i])->value, u, v, map_new(k->a))) return false;
   /* a condition that leaves places out does so for one value of its variable, as a factor is chosen */
   const ex_node *lead = exn(k->m, xs(k->m, group->v[0])->value);

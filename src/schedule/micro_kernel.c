@@ -523,7 +523,7 @@ static void tile_ranges(ectx *e, const nest *n, uint32_t stage, const register_t
         t->count ? lb_addi(&e->b, t->count, (int64_t)(t->nv - 1) * e->lanes) : lb_int(&e->b, (int64_t)t->nv * e->lanes);
     vec_push(e->a, of, ((var_span){n->lane.var, t->lane, lb_addi(&e->b, lb_add(&e->b, t->lane, lanes), -1)}));
   }
-  range_bounds(e, red, &of, RANGE_LANES, n->windows[stage]);
+  range_bounds(e, red, &of, RANGE_IN_TILE, n->windows[stage]);
 }
 static bool tile_is_long(ectx *e, const nest *n, const tile_reduction *x, long_sum *s) {
   const register_tile *t = &x->tile;

@@ -160,16 +160,15 @@ typedef void nest_body(ectx *e, nest *n, void *arg); /* what stands inside loops
 static nest_body all_vars;
 /* A loop of few steps, each of which does little and for one place only, is written out. */
 static bool written_out(ectx *e, const nest *n, const nvar *v) {
-  enum { STEPS = 4, OPERATIONS = 32 };
-  int64_t ext = sym_int_or(e->c, v->extent, STEPS + 1);
+  const int64_t ext = sym_int_or(e->c, v->extent, MAX_WRITTEN_OUT + 1);
   uint64_t ops = 0;
-  if (v->lo || n->lane.var || ext > STEPS) return false;
+  if (v->lo || n->lane.var || ext > MAX_WRITTEN_OUT) return false;
   for (uint32_t i = 0; i < n->stages.n; i++) {
     ex x = xs(e->m, n->stages.v[i])->value;
     if (!x || n->reds[i].n) return false;
     ops += 1 + expr_cost(e->m, x);
   }
-  return ops * (uint64_t)ext <= OPERATIONS;
+  return cost_written_out(ext, ops);
 }
 static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, nest_body *then, void *arg);
 /* Calls `then` at value i of the first of vs. */
@@ -404,8 +403,7 @@ static void block_rows(ectx *e, nest *n) {
 /* Do the last lanes, fewer than a vector, run as a panel like those before, of which less is read and stored? Where a
  * tile has many values, code of their own would be as long as that of all others. */
 static bool masks_last_panel(const ectx *e, const nest *n, int64_t full, int64_t rest) {
-  enum { MIN_STAGES = 32 };
-  return e->p->t->masks && full && rest && n->nv == 1 && n->stages.n >= MIN_STAGES && !n->lane.lo &&
+  return e->p->t->masks && full && rest && n->nv == 1 && cost_shares_edge_code(n->stages.n) && !n->lane.lo &&
          !n->blocking.panels && !n->rows_outer;
 }
 /* All full panels of a known number of lanes, of which there is one at least. */
@@ -543,7 +541,7 @@ static void pack_ranges(ectx *e, const nest *n) {
     const ex_node *red = exn(e->m, xs(e->m, n->stages.v[k->stage])->value);
     if (k->constant || !has_ranges(e, red)) continue;
     if (!of.n) nest_spans(e, n, &of);
-    range_bounds(e, red, &of, RANGE_PANEL, 0);
+    range_bounds(e, red, &of, RANGE_IN_PANEL, 0);
   }
 }
 void nest_spans(ectx *e, const nest *n, var_spans *of) {

@@ -13,6 +13,7 @@
  */
 #ifndef EK_SCHEDULE_NEST_H
 #define EK_SCHEDULE_NEST_H
+#include "cost/cost.h"
 #include "schedule/emit.h"
 enum { SUM_GROUP = 4 }; /* neighbours that a sum of loads adds first (micro_kernel.c) */
 
@@ -202,7 +203,6 @@ typedef struct var_span {
   lv last;
 } var_span;
 typedef VEC(var_span) var_spans;
-enum { RANGE_LANES = 16, RANGE_PANEL = 64 }; /* values of a variable that a range in a tile, in a nest, is made of */
 /* Where the variable's range (expr/range.c) lies for all of these, in whole `unit`s; false: it has none, or it is not
  * known there */
 bool range_of(ectx *e, atom var, const var_spans *of, int64_t unit, lv *lo, lv *hi);

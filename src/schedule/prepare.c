@@ -29,7 +29,7 @@ static void buffer_rows(kctx *k, nest *n) {
       uint32_t size = et_bytes((etype)exn(k->m, x)->type);
       if (exn(k->m, x)->kind != EX_OP || value_reduces(e, x) || value_uses(e, x, n->lane.var) ||
           !value_uses(e, x, n->row.var) || !value_uses(e, x, vars->v[vars->n - 1]) ||
-          (uint64_t)(depth * n->mr * size) > e->p->t->l2 / 4)
+          !cost_fits_quarter_l2(e->p->t, depth * n->mr * size))
         continue;
       prepared r = {.value = x, .stage = i, .depth = depth, .at = at};
       r.ptr = kernel_scratch(k, (etype)exn(k->m, x)->type, sym_int(k->c, depth * n->mr));
@@ -177,7 +177,7 @@ static bool comes_from_far(ectx *e, const access *x) {
   const tensor *t = xt(e->m, x->t);
   double size = x->bytes;
   for (uint32_t d = 0; d < t->rank; d++) size *= (double)sym_int_or(e->c, t->shape[d], 1);
-  return emit_layout(e, x->t) == &e->p->layouts[x->t] && size > (double)e->p->t->l2 / 2;
+  return emit_layout(e, x->t) == &e->p->layouts[x->t] && !cost_fits_half_l2(e->p->t, size);
 }
 /* What a tile stores, what its epilogue reads, and the next tile's rows, are some lines in each of several rows: the
  * cache foresees none of them. So each strip of the sum fetches some: a line of each of the next rows, which
@@ -189,7 +189,7 @@ void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv
   accesses all = {0};
   bool last = true;
   if (n->no_prefetch || !vars->n || n->windows[stage] || !n->lane_outer || !n->row.var || n->row2.var || mr < 2 ||
-      mr * nv < e->p->t->prefetch_work)
+      !cost_prefetch_rows(e->p->t, mr, nv))
     return;
   for (uint32_t i = stage + 1; i < n->stages.n; i++)
     last &= exn(e->m, xs(e->m, n->stages.v[i])->value)->kind != EX_REDUCE;
@@ -228,11 +228,12 @@ void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv
   }
 }
 void fetch_places(ectx *e, const nest *n, lv lane) {
-  enum { MIN_PLACES = 16 };
   const nvars *around = n->inner.n ? &n->inner : &n->outer;
   accesses all = {0};
   u32vec far = {0};
-  if (n->no_prefetch || !around->n || !n->lane.var || n->lane_reduced || n->row.var || n->stages.n < MIN_PLACES) return;
+  if (n->no_prefetch || !around->n || !n->lane.var || n->lane_reduced || n->row.var ||
+      !cost_prefetch_places(n->stages.n))
+    return;
   atom next = around->v[around->n - 1].var;
   group_accesses(e, &n->stages, n->stored, &all);
   for (uint32_t i = 0; i < all.n; i++) {
@@ -245,7 +246,7 @@ void fetch_places(ectx *e, const nest *n, lv lane) {
       there = all.v[k].t == x->t && (all.v[k].address == at || (k < i && all.v[k].address == x->address));
     if (!there) vec_push(e->a, far, i);
   }
-  for (uint32_t i = 0; i < far.n && far.n >= MIN_PLACES; i++) {
+  for (uint32_t i = 0; i < far.n && cost_prefetch_places(far.n); i++) {
     const access *x = &all.v[far.v[i]];
     sz at =
         sym_addi(e->c, sym_replace(e->c, x->address, n->lane.var, sym_int(e->c, 0)), address_coef(e, x->address, next));

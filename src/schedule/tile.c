@@ -157,132 +157,6 @@ bool group_linear(ectx *e, const u32vec *stages, const map *stored, atom var) {
   return each_access(e, stages, stored, is_linear, &var);
 }
 
-/* multiply-adds: what a tile takes whose rows are points of two variables, besides its sum: where they lie, what is
- * stored there, in which loop (Zen 5: silero) */
-static const double COLLAPSED_TILE_COST = 1200;
-enum {
-  HORIZONTAL_ROWS = 8,
-  HORIZONTAL_STEPS = 4,
-  /* rows of a tile whose lanes run along the sum, and vectors a row from which adding up across the lanes pays */
-  MAX_HORIZONTAL = 8
-};
-/* vector multiply-adds that start in a cycle: shapes are chosen for two, whatever the target */
-enum { MULTIPLIERS = 2 };
-enum { GATHER = 8 };          /* score that is lost where each lane reads at a place that data give */
-enum { SMALL_TILE_ROWS = 4 }; /* rows of a tile up to which twice as many are better */
-/* The leaves for rows of an open number: full tiles, then halves of them, then each height from TILE_EACH down: of
- * few rows the first micro-kernel waits for the panel, and each further one comes on top of that. */
-uint32_t tile_fewer(uint32_t mr) { return mr <= TILE_EACH ? mr - 1 : max64((mr + 1) / 2, TILE_EACH); }
-/* Number of tiles of m rows, of those that larger ones left. */
-static int64_t open_tiles(int64_t left, uint32_t m, uint32_t most) {
-  int64_t rest = left % most;
-  if (most > TILE_EACH) return left / m;
-  if (m < most) return left == 2 * m ? 2 : left == 2 * m - 1 || left == m;
-  return rest == 0 || rest == m - 1 || left < m ? left / m : left / m - 1;
-}
-typedef struct shapes {
-  const target *t;    /* the machine */
-  uint32_t registers; /* vector registers */
-  uint32_t max_mr;    /* most rows of a tile */
-  uint32_t max_nv;    /* most vectors of a tile */
-  uint32_t row_fold;  /* rows, and mr, count so many each */
-  uint32_t by;        /* nv is a multiple of it, where there are so many */
-  int64_t near;       /* most vectors of a panel that stays in the nearest cache */
-  int64_t fit[2];     /* rows below which a panel stays in the second cache, and in half of the last one */
-  double again;       /* cost of a vector of a panel that does not stay in the nearest cache, in multiply-adds */
-  double fma;         /* vector multiply-adds a cycle */
-  double overhead;    /* what a tile takes besides, in vectors of multiply-adds of a step */
-} shapes;
-/* Bounds of a size. */
-typedef struct span {
-  int64_t lo, hi; /* least and greatest value */
-} span;
-/* Multiply-adds a cycle relative to the most: so many start in a cycle, and each takes a few; each step loads the rows'
- * and the panel's elements. (Measured on Zen 4 and 5 with tiles of 7 to 14 ymm: of twelve, 4 rows of 3 vectors take 4 %
- * less than 6 of 2.) */
-static double tile_speed(const shapes *k, double mr, double nv) {
-  double cycles = mr * nv / k->fma, loads = (mr + nv + 1) / k->t->loads_per_cycle,
-         least = loads > k->t->fma_latency ? loads : k->t->fma_latency;
-  return cycles / ((cycles > least ? cycles : least) + k->t->step_overhead);
-}
-static double tile_cost(const shapes *k, int64_t rows, int64_t vecs, bool open_rows, bool open_lanes, uint32_t mr,
-                        uint32_t nv) {
-  double fold = k->row_fold,
-         cost = fold *
-                (rows * k->row_fold >= k->fit[1]   ? k->t->memory_value_cost
-                 : rows * k->row_fold >= k->fit[0] ? k->t->l3_value_cost
-                                                   : 0) *
-                (double)rows * (double)((vecs + nv - 1) / nv),
-         far = nv > k->near ? k->again : 0;
-  bool first = true;
-  for (uint32_t m = mr; m && rows; m = open_rows ? tile_fewer(m) : (uint32_t)rows) {
-    int64_t left = vecs, tr = open_rows ? open_tiles(rows, m, mr) : rows / m;
-    rows -= tr * m;
-    for (uint32_t v = nv; v && left; left %= v, v = open_lanes ? v > 1 : (uint32_t)left) {
-      double each = fold * (double)m / tile_speed(k, fold * (double)m, (double)v);
-      cost += (double)(tr * (left / v)) * ((each + far) * (double)v + k->overhead);
-      if (open_rows && first && tr && each < k->t->load_wait) cost += (double)(left / v * v) * (k->t->load_wait - each);
-    }
-    first &= !tr;
-  }
-  return vecs % nv ? cost * 1.02 : cost; /* a micro-kernel for an edge costs code */
-}
-static int64_t next_sample(int64_t i, bool coarse) {
-  return coarse ? i * 4 : i == 1 ? 2 : (i & (i - 1)) ? (i * 4 + 2) / 3 : i / 2 * 3;
-} /* 1, 4, 16, ..; or 1, 2, 3, 4, 6, 8, 12, .. */
-/* The best shape for so many rows and vectors. Of open numbers: what a shape costs over the best one for these
- * numbers, in the mean over numbers of every magnitude. */
-static double choose_shape(const shapes *k, span rows, span vecs, choice *ch) {
-  enum { SAMPLES = 24 };
-  double lowest = 1e300, best[SAMPLES];
-  int64_t r[SAMPLES] = {max64(rows.lo, 1)}, l[SAMPLES] = {max64(vecs.lo, 1)}, most = r[0];
-  bool open_rows = rows.lo < rows.hi, open_lanes = vecs.lo < vecs.hi;
-  bool both = open_rows && open_lanes;
-  uint32_t n = 0;
-  choice any = {.mr = 1, .nv = 1};
-  for (int64_t i = open_rows ? 1 : r[0]; i <= min64(r[0] > 1024 ? r[0] : 1024, rows.hi); i = next_sample(i, both))
-    for (int64_t j = open_lanes ? 1 : l[0];
-         j <= min64(l[0] > 64 ? l[0] : 64, vecs.hi) && n < SAMPLES && (open_rows || open_lanes);
-         j = next_sample(j, both))
-      if ((i >= rows.lo || next_sample(i, both) > rows.hi) && (j >= vecs.lo || next_sample(j, both) > vecs.hi))
-        r[n] = most = i, l[n] = j, best[n] = choose_shape(k, (span){i, i}, (span){j, j}, &any), n++;
-  for (uint32_t mr = 1; mr <= k->max_mr; mr++)
-    for (uint32_t nv = 1; nv <= k->max_nv; nv++) {
-      if (mr * k->row_fold * nv + nv + 1 > k->registers || mr > most || nv > l[n ? n - 1 : 0] ||
-          (nv % k->by && nv < l[0]))
-        continue;
-      double cost = n ? 0 : tile_cost(k, r[0], l[0], false, false, mr, nv) * (r[0] % mr ? 1.02 : 1);
-      for (uint32_t i = 0; i < n; i++) cost += tile_cost(k, r[i], l[i], open_rows, open_lanes, mr, nv) / best[i];
-      if (cost < lowest - 1e-9 || (cost < lowest * 1.0001 && mr * nv > ch->mr * ch->nv))
-        lowest = cost, ch->mr = mr, ch->nv = nv;
-    }
-  return lowest;
-}
-
-bool tile_halves(const target *t, uint32_t lanes) {
-  return t->fma_bits && t->fma_bits * 2 == t->vector_bits && lanes == target_lanes(t, ET_F32);
-}
-/* Where the multipliers take a wide register in two halves, registers of half the width do as much, and fewer lanes
- * are idle where a row is not a multiple of them: 24 floats are one and a half vectors of 16. */
-static void in_halves(const target *t, int64_t lanes, span rows, shapes *k, span *vecs, choice *ch) {
-  static const double HALF_WIDTH_GAIN = 0.92;
-  if (!tile_halves(t, ch->lanes)) return;
-  int64_t n = (lanes + ch->lanes / 2 - 1) / (ch->lanes / 2);
-  if (n % 2 == 0) return; /* no lane less would be idle */
-  choice half = *ch;
-  shapes h = *k, w = *k;
-  half.mr = half.nv = 1, half.lanes = ch->lanes / 2;
-  h.near *= 2, h.again /= 2, w.fma = 1;
-  choose_shape(&h, rows, (span){n, n}, &half);
-  /* a narrow tile has fewer rows for each vector of a panel that comes from the second cache */
-  if (half.nv > h.near) return;
-  shapes best = h;
-  h.fit[0] = h.fit[1] = w.fit[0] = w.fit[1] = INT64_MAX; /* what rows from the L3 cache or memory cost is not halved */
-  if (tile_cost(&h, rows.lo, n, false, false, half.mr, half.nv) / 2 >=
-      HALF_WIDTH_GAIN * tile_cost(&w, rows.lo, vecs->lo, false, false, ch->mr, ch->nv))
-    return;
-  *ch = half, *k = best, *vecs = (span){n, n};
-}
 /* where values are equal, the first (last) is the one with the least (greatest) payload */
 static bool places_in_order(ectx *e, const ex_node *red) {
   sz coef, rest, p = red->nargs == 1 ? sym_of_atom(e->c, red->args[0]) : 0;
@@ -362,7 +236,7 @@ static bool row_stays(ectx *e, const accesses *acc, const choice *ch, const u32v
     again |= lines > 1;
     bytes += lines * a->bytes;
   }
-  return !again || (e->p->t->l1 && lanes > 0 && sat_mul64(sat_mul64(bytes, rows), lanes) <= (int64_t)e->p->t->l1);
+  return !again || (lanes > 0 && cost_fits_l1(e->p->t, sat_mul64(sat_mul64(bytes, rows), lanes)));
 }
 /* Do the vectors that all rows share, of all panels, stay there too? */
 static bool shared_stays(ectx *e, const accesses *acc, const choice *ch, const u32vec *domain, const u32vec *red) {
@@ -379,13 +253,13 @@ static bool shared_stays(ectx *e, const accesses *acc, const choice *ch, const u
     }
     bytes += n;
   }
-  return bytes <= (int64_t)e->p->t->l1 / 2;
+  return cost_fits_half_l1(e->p->t, bytes);
 }
 /* A variable of the sum along the lanes, where what is computed lies in steps of one, and rows that share what is
  * constant. */
 static bool choose_horizontal(ectx *e, const accesses *acc, const u32vec *domain, const u32vec *red, uint32_t L,
                               choice *ch) {
-  choice to = {.mr = 1, .nv = 1, .lane_reduced = true, .score = ch->score, .lanes = ch->lanes};
+  choice to = {.mr = 1, .nv = 1, .lane_reduced = true, .saved = ch->saved, .lanes = ch->lanes};
   int64_t longest = L - 1, rows = HORIZONTAL_ROWS / 2;
   for (uint32_t r = 0; r < red->n; r++) {
     int64_t ext = emit_extent(e->c, sym_extent(e->c, red->v[r]), -1);
@@ -421,10 +295,10 @@ static bool gathers(ectx *e, const accesses *acc, const u32vec *domain, const ch
     const access *a = &acc->v[i];
     int64_t q = a->leader && !a->store && !a->constant ? address_coef(e, a->address, ch->lane) : 0, reuse = 1;
     if (q >= -1 && q <= 1) continue;
-    for (uint32_t d = 0; d < domain->n && reuse <= MAX_HORIZONTAL; d++)
+    for (uint32_t d = 0; d < domain->n && reuse <= HORIZONTAL_REUSE; d++)
       if (!address_uses(e, a->address, domain->v[d]))
-        reuse *= max64(1, emit_extent(e->c, sym_extent(e->c, domain->v[d]), MAX_HORIZONTAL + 1));
-    if (reuse <= MAX_HORIZONTAL) return true;
+        reuse *= max64(1, emit_extent(e->c, sym_extent(e->c, domain->v[d]), HORIZONTAL_REUSE + 1));
+    if (reuse <= HORIZONTAL_REUSE) return true;
   }
   return false;
 }
@@ -537,7 +411,7 @@ typedef struct tiling {
   /* a contraction proper: each of two operands has an output variable of its own, so that a register tile pays more
    * than horizontal sums */
   bool contraction;
-  int64_t steps; /* terms of the sum, 4096 at most */
+  int64_t steps; /* terms of the sum; of many, MAX_SUM_STEPS or more */
 } tiling;
 
 static bool reads_value(const access *a) { return a->leader && !a->store && !a->place; }
@@ -548,7 +422,7 @@ static bool is_contraction(const tiling *w) {
     for (uint32_t d = 0; d < w->domain->n && reads_value(&w->acc->v[i]); d++) {
       const access *a = &w->acc->v[i];
       const atom v = w->domain->v[d];
-      const int64_t ext = sym_int_or(c, sym_extent(c, v), 64);
+      const int64_t ext = sym_int_or(c, sym_extent(c, v), TYPICAL_EXTENT);
       if (ext < 2 || !address_uses(w->e, a->address, v)) continue;
       for (uint32_t j = 0; j < w->acc->n; j++) { /* few rows pay, too, where what runs along the lanes can be packed */
         const access *b = &w->acc->v[j];
@@ -569,14 +443,14 @@ static tiling tiling_of(ectx *e, const u32vec *stages, const accesses *acc, cons
               .given = given,
               .root = root,
               .lanes = nest_lanes(e, stages),
-              .registers = e->p->t->vector_registers ? e->p->t->vector_registers : 16,
+              .registers = e->p->t->vector_registers,
               .reduces = root->kind == EX_REDUCE,
               .steps = 1};
   w.arg = w.reduces && schedule_is_arg((rop)root->op);
   for (uint32_t i = 0; i < stages->n; i++) w.leaders += exn(e->m, xs(e->m, stages->v[i])->value)->kind == EX_REDUCE;
   w.contraction = is_contraction(&w);
-  for (uint32_t i = 0; i < red->n && w.steps < 4096; i++)
-    w.steps *= max64(0, min64(sym_int_or(e->c, sym_extent(e->c, red->v[i]), 64), 4096));
+  for (uint32_t i = 0; i < red->n && w.steps < MAX_SUM_STEPS; i++)
+    w.steps *= max64(0, min64(sym_int_or(e->c, sym_extent(e->c, red->v[i]), TYPICAL_EXTENT), MAX_SUM_STEPS));
   return w;
 }
 
@@ -589,49 +463,57 @@ typedef struct lane_candidate {
   bool batched; /* no two lanes share an element of any operand */
 } lane_candidate;
 
-/* How well an operand suits with another stride along the lanes: packed into scratch where some variable reuses it,
- * else gathered. */
-static double strided_score(const tiling *w, const access *a, const lane_candidate *x, int64_t q) {
+/* How many values of the results use an element again, of the variable with most: an operand of a sum that lies in
+ * steps along the lanes is then packed into scratch. */
+static int64_t reuse_of(const tiling *w, const access *a, const lane_candidate *x) {
   int64_t reuse = 0;
-  for (uint32_t d = 0; d < w->domain->n && !w->reduces; d++)
-    if (lies_strided(w->e, a, q, x->var, w->domain->v[d])) return -2;
   for (uint32_t d = 0; d < w->domain->n && w->reduces && a->leader && !x->reduced && !a->store; d++)
     if (w->domain->v[d] != x->var && !address_uses(w->e, a->address, w->domain->v[d]))
-      reuse = max64(reuse, sym_int_or(w->e->c, sym_extent(w->e->c, w->domain->v[d]), 64));
-  if (reuse >= 16) return 0.5;
-  if (reuse >= 8) return -1;
-  /* a result of few steps: less often written than they read */
-  return -2.5 / (a->store && !x->reduced && w->steps <= WINDOW_STEPS ? (double)max64(w->steps, 1) : 1);
+      reuse = max64(reuse, sym_int_or(w->e->c, sym_extent(w->e->c, w->domain->v[d]), TYPICAL_EXTENT));
+  return reuse;
 }
-/* How well does an access suit, whose address has coefficient q of the variable? */
-static double access_score(const tiling *w, const access *a, const lane_candidate *x, int64_t q) {
-  if (!a->leader && w->contraction && w->steps >= 64 && q != INT64_MIN)
-    /* read or stored once after many steps: how it is strided counts little */
-    return q == 1 || (q == 0 && a->load) ? 0.25 + w->e->p->t->strided_store_cost / (double)w->steps : 0;
-  if (q == 1) return a->store ? 2.5 : 2;
-  if (q == 0) return 1;
+/* How do the elements of neighbouring lanes lie, in an access whose address has coefficient q of the variable? */
+static lane_pattern pattern_of(const tiling *w, const access *a, const lane_candidate *x, int64_t q) {
+  if (q == 1) return LANE_CONTIGUOUS;
+  if (q == 0) return LANE_INVARIANT;
   if (a->constant && w->reduces && a->leader && !x->reduced && (a->known || q == INT64_MIN))
-    return x->batched ? 0.5 : 2; /* a panel serves no row but one */
-  if (!a->store && lanes_strided(w->e, a->address, x->var, w->lanes)) return 0.5;
-  if (q == INT64_MIN && !a->store && w->reduces && a->leader && !sym_uses(w->e->c, a->address, x->var)) return -GATHER;
-  if (q == INT64_MIN) /* a result that comes after many steps counts little */
-    return -(w->contraction && !a->leader && w->steps > 16 ? 48.0 / (double)w->steps : 3);
-  return strided_score(w, a, x, q);
+    return x->batched ? LANE_PACKED_ONE : LANE_PACKED;
+  if (!a->store && lanes_strided(w->e, a->address, x->var, w->lanes)) return LANE_SHUFFLED;
+  if (q == INT64_MIN && !a->store && w->reduces && a->leader && !sym_uses(w->e->c, a->address, x->var))
+    return LANE_GATHERED;
+  if (q == INT64_MIN) return LANE_UNKNOWN;
+  for (uint32_t d = 0; d < w->domain->n && !w->reduces; d++)
+    if (lies_strided(w->e, a, q, x->var, w->domain->v[d])) return LANE_EXCHANGED;
+  return LANE_STRIDED;
 }
-/* The part of the lanes that is used. */
-static double utilisation(const tiling *w, const lane_candidate *x) {
-  bool halves = w->contraction && w->leaders == 1 && !x->reduced && tile_halves(w->e->p->t, w->lanes); /* in_halves */
+/* What the access saves where the variable runs along the lanes, in cycles. */
+static double access_saves(const tiling *w, const access *a, const lane_candidate *x, int64_t q) {
+  lane_access at = {.store = a->store,
+                    .after_sum = w->contraction && !a->leader,
+                    .in_sum = a->store && !x->reduced,
+                    .steps = w->steps};
+  /* read or stored once after many steps: how it is strided counts little */
+  at.pattern = at.after_sum && cost_hides_store(w->steps) && q != INT64_MIN ? (q == 1   ? LANE_CONTIGUOUS
+                                                                               : q == 0 ? LANE_INVARIANT
+                                                                                        : LANE_STRIDED)
+                                                                            : pattern_of(w, a, x, q);
+  if (at.pattern == LANE_STRIDED) at.reuse = reuse_of(w, a, x);
+  return cost_lane_access(w->e->p->t, &at);
+}
+/* Lanes of which no part is idle: half registers serve as well where every run-time operand lies for it
+ * (cost_half_width). */
+static uint32_t least_lanes(const tiling *w, const lane_candidate *x) {
+  bool halves = w->contraction && w->leaders == 1 && !x->reduced && tile_halves(w->e->p->t, w->lanes);
   for (uint32_t i = 0; i < w->acc->n && halves; i++) {
     const access *a = &w->acc->v[i];
     halves = !a->leader || a->store || a->constant || address_coef(w->e, a->address, x->var) == 0;
   }
-  const uint32_t least = halves ? w->lanes / 2 : w->lanes;
-  return x->ext < 0 ? 0.9 : (double)x->ext / (double)((x->ext + least - 1) / least * least);
+  return halves ? w->lanes / 2 : w->lanes;
 }
 /* *follows: some access depends on the variable. */
-static double lane_score(const tiling *w, lane_candidate *x, bool *follows) {
-  const double util = utilisation(w, x);
-  double score = 0;
+static double lane_saves(const tiling *w, lane_candidate *x, bool *follows) {
+  double saved = 0;
+  uint32_t aligned = 0;
   x->batched = w->contraction, *follows = false;
   for (uint32_t i = 0; i < w->acc->n; i++)
     x->batched &= !reads_value(&w->acc->v[i]) || address_uses(w->e, w->acc->v[i].address, x->var);
@@ -639,20 +521,17 @@ static double lane_score(const tiling *w, lane_candidate *x, bool *follows) {
     const access *a = &w->acc->v[i];
     if (x->reduced && !a->leader) continue;
     const int64_t q = address_coef(w->e, a->address, x->var);
-    score += access_score(w, a, x, q);
+    saved += access_saves(w, a, x, q);
     *follows |= q != 0;
   }
-  if (x->reduced) score -= 0.75; /* a reduction needs horizontal sums, and has no tile */
-  /* between equal scores: the one whose vectors lie packed, and aligned */
   for (uint32_t i = 0; i < w->acc->n && w->contraction; i++)
-    if (w->acc->v[i].constant && w->acc->v[i].leader && address_uses(w->e, w->acc->v[i].address, x->var)) score += 0.5;
-  score = score > 0 ? score * util : score / (util > 0.05 ? util : 0.05);
-  return x->ext >= 0 && x->ext < 4 ? score - 4 : score;
+    aligned += w->acc->v[i].constant && w->acc->v[i].leader && address_uses(w->e, w->acc->v[i].address, x->var);
+  return cost_lane(saved, x->ext, least_lanes(w, x), x->reduced, aligned);
 }
 static void choose_lane(const tiling *w, choice *ch) {
   ctx *c = w->e->c;
   const tile_given *given = w->given;
-  double best = given->lane_given ? -HUGE_VAL : -1e-6; /* a lane that only gathers is worse than none */
+  double best = given->lane_given ? -HUGE_VAL : LANE_MIN_SAVED; /* a lane that only gathers is worse than none */
   /* a reduction's variable may run along the lanes */
   const bool horizontal =
       w->reduces && w->leaders == 1 && !w->contraction && (!w->arg || places_in_order(w->e, w->root));
@@ -662,21 +541,21 @@ static void choose_lane(const tiling *w, choice *ch) {
     bool follows;
     if (given->lane_given && x.var != given->lane) continue;
     x.ext = emit_extent(c, sym_extent(c, x.var), -1);
-    const double score = lane_score(w, &x, &follows);
+    const double saved = lane_saves(w, &x, &follows);
     if (!follows && !given->lane_given) continue;
     const int64_t had = ch->lane ? sym_int_or(c, sym_extent(c, ch->lane), 0) : 0;
-    /* between equal scores: the longer, then the inner one */
-    if (score > best + 1e-9 || (score > best - 1e-9 && (reduced ? x.ext > had : max64(x.ext, 0) >= had)))
-      best = score, ch->lane = x.var, ch->lane_reduced = reduced;
+    /* between equal ones: the longer, then the inner one */
+    if (saved > best + LANE_TIE || (saved > best - LANE_TIE && (reduced ? x.ext > had : max64(x.ext, 0) >= had)))
+      best = saved, ch->lane = x.var, ch->lane_reduced = reduced;
   }
-  ch->score = ch->lane ? best : 0;
+  ch->saved = ch->lane ? best : 0;
 }
 /* May a variable of the sum run along the lanes of a tile with rows? Not if other lanes or no rows are decided; where
  * the lanes would not be full, or gather, and the sum is long. */
 static bool may_be_horizontal(const tiling *w, const choice *ch, int64_t lane_ext) {
   const tile_given *given = w->given;
   if ((given->lane_given && !vec_has(w->red, given->lane)) || (given->row_given && !given->row)) return false;
-  const bool few = !ch->lane || ch->lane_reduced || (w->contraction && lane_ext >= 0 && lane_ext * 4 <= w->lanes) ||
+  const bool few = !ch->lane || ch->lane_reduced || (w->contraction && cost_few_lanes(lane_ext, w->lanes)) ||
                    gathers(w->e, w->acc, w->domain, ch);
   return few && w->reduces && w->root->op == RED_SUM && et_kind((etype)w->root->acc) == K_FLOAT && !w->root->where &&
          w->leaders == 1 && w->steps >= HORIZONTAL_STEPS * w->lanes;
@@ -731,7 +610,7 @@ static row_candidate choose_row(const tiling *w, choice *ch) {
           (x.gain == best.gain && (x.far ? INT64_MAX : x.stride) < (best.far ? INT64_MAX : best.stride)))
         ch->row = v, best = x;
     }
-  if (ch->row && !sym_is_int(c, sym_extent(c, ch->row), NULL)) best.ext = 1000;
+  if (ch->row && !sym_is_int(c, sym_extent(c, ch->row), NULL)) best.ext = TYPICAL_ROWS;
   return best;
 }
 
@@ -773,13 +652,14 @@ static void tile_of_values(const tiling *w, int64_t vecs, choice *ch) {
  * the time that 8 take). */
 static void tile_of_vectors(const tiling *w, int64_t vecs, bool open, bool fixed, choice *ch) {
   const target *t = w->e->p->t;
-  uint32_t m = (uint32_t)min64((w->arg ? 1 : MULTIPLIERS) * t->fma_latency, w->registers / 2);
+  bool far = false;
   for (uint32_t i = 0; i < w->acc->n && !w->arg; i++) {
     const access *a = &w->acc->v[i];
     if (!a->leader || a->constant || address_coef(w->e, a->address, ch->lane) != 1) continue;
     for (uint32_t r = 0; r < w->red->n; r++)
-      if (address_coef(w->e, a->address, w->red->v[r]) >= (int64_t)t->prefetch_stride / a->bytes) m = w->registers / 2;
+      if (address_coef(w->e, a->address, w->red->v[r]) >= (int64_t)t->prefetch_stride / a->bytes) far = true;
   }
+  uint32_t m = cost_sums_in_flight(t, w->arg, far);
   if (fixed) m = 2 * FIXED_POINT_VECTORS;
   ch->nv = vecs < m ? (uint32_t)vecs : m;
   if (!open && !fixed)
@@ -805,68 +685,69 @@ static operands operands_of(const tiling *w, const choice *ch) {
   }
   return o;
 }
-static shapes shapes_of(const tiling *w, const operands *o, const row_candidate *row, bool fixed, const choice *ch) {
-  const target *t = w->e->p->t;
-  const uint32_t R = w->registers;
-  shapes k = {.t = t,
-              .registers = R - 2 * fixed,
-              .by = fixed && !o->stencil ? FIXED_POINT_VECTORS : 1,
-              .row_fold = 1,
-              .max_mr = 14,
-              .max_nv = o->stencil ? 1 : 6,
-              .again = t->l2_load_cost * t->vector_bits / 512,
-              .fma = MULTIPLIERS,
-              .fit = {INT64_MAX, INT64_MAX}};
-  k.near = t->l1 ? (int64_t)t->l1 / max64(1, w->steps * w->lanes * o->panel) : 6;
-  if (t->l2) k.fit[0] = (int64_t)t->l2 / max64(1, w->steps * o->row);
-  if (t->l3) k.fit[1] = (int64_t)t->l3 / 2 / max64(1, w->steps * o->row);
-  if (row->stride % target_l1_way(t) == 0 && t->l1_ways) k.max_mr = t->l1_ways / (row->ext >= k.fit[0] ? 2 : 1);
-  if (o->stencil)
-    k.max_mr = (uint32_t)min64(k.max_mr,
-                               o->shared ? 8 : max64(R / 4, (R - 2) / (1 + window_vectors(w->e, w->acc, ch, w->red))));
-  return k;
+static tile_costs costs_of(const tiling *w, const operands *o, const row_candidate *row, bool fixed, const choice *ch) {
+  const int64_t window = !o->stencil ? 0 : o->shared ? 1 : window_vectors(w->e, w->acc, ch, w->red);
+  return cost_tiles(w->e->p->t, &(tile_operands){.registers = w->registers,
+                                                 .lanes = w->lanes,
+                                                 .steps = w->steps,
+                                                 .panel_bytes = o->panel,
+                                                 .row_bytes = o->row,
+                                                 .row_stride = row->stride,
+                                                 .rows = row->ext,
+                                                 .window = window,
+                                                 .shared = o->shared,
+                                                 .fixed_vectors = fixed ? FIXED_POINT_VECTORS : 0});
 }
 /* Another tile, for rows that are the points of two variables, one after the other. */
-static void collapsed_tile(const tiling *w, shapes k, const operands *o, int64_t lane_ext, span vecs, choice *ch) {
+static void collapsed_tile(const tiling *w, const tile_costs *k, const operands *o, int64_t lane_ext, size_range vecs,
+                           choice *ch) {
   ctx *c = w->e->c;
-  choice flat = {.mr = 1, .nv = 1};
-  span rows;
+  size_range rows;
   if (o->stencil || !collapsible(w->e, w->acc, w->domain, ch, ch->collapsed, &ch->collapsed_partitioned)) return;
   sym_range(c, sym_mul(c, sym_extent(c, ch->collapsed[0]), sym_extent(c, ch->collapsed[1])), &rows.lo, &rows.hi);
-  k.row_fold = 1, k.max_mr = TILE_EACH, k.overhead = COLLAPSED_TILE_COST / (double)w->steps;
-  choose_shape(&k, rows, vecs, &flat);
-  ch->collapsed_mr = flat.mr, ch->collapsed_nv = flat.nv;
+  const tile_costs flat = cost_collapsed_tiles(k, w->steps);
+  const tile_shape shape = cost_tile_shape(&flat, rows, vecs);
+  ch->collapsed_mr = shape.rows, ch->collapsed_nv = shape.vectors;
   /* panels, which fill the nearest cache, come from the second one for each tile anyway, and where rows lie is
    * worked out once */
-  ch->collapsed_outer =
-      flat.nv >= k.near && lane_ext > 0 && w->steps * lane_ext * o->panel <= (int64_t)w->e->p->t->l2 / 2;
+  ch->collapsed_outer = shape.vectors >= k->l1_vectors && lane_ext > 0 &&
+                        cost_fits_half_l2(w->e->p->t, (double)w->steps * (double)lane_ext * o->panel);
+}
+/* The shape for so many rows and vectors; *vecs: in registers of half the width, if these are better. */
+static void choose_shape(const tiling *w, const operands *o, bool fixed, size_range rows, size_range *vecs,
+                         int64_t lane_ext, tile_costs *k, choice *ch) {
+  tile_shape shape = cost_tile_shape(k, rows, *vecs), half;
+  const int64_t halves = (lane_ext + ch->lanes / 2 - 1) / max64(1, ch->lanes / 2);
+  tile_costs of_half;
+  /* 24 floats are one and a half vectors of 16; of an even number of halves no lane less would be idle */
+  if (!o->stencil && !fixed && !ch->row2 && w->leaders == 1 && rows.lo == rows.hi && lane_ext > 0 && o->floats &&
+      tile_halves(k->t, ch->lanes) && halves % 2 && cost_half_width(k, rows, *vecs, halves, shape, &of_half, &half))
+    shape = half, *k = of_half, ch->lanes /= 2, *vecs = (size_range){halves, halves};
+  ch->mr = shape.rows, ch->nv = shape.vectors;
 }
 static void tile_of_rows(const tiling *w, const row_candidate *row, int64_t lane_ext, bool fixed, choice *ch) {
   ctx *c = w->e->c;
   const target *t = w->e->p->t;
   const operands o = operands_of(w, ch);
-  const int64_t vecs = lane_ext < 0 ? 64 : (lane_ext + w->lanes - 1) / w->lanes;
-  shapes k = shapes_of(w, &o, row, fixed, ch);
-  span rs = {row->ext, row->ext}, vs = {vecs, vecs};
+  const int64_t vecs = lane_ext < 0 ? TYPICAL_EXTENT : (lane_ext + w->lanes - 1) / w->lanes;
+  tile_costs k = costs_of(w, &o, row, fixed, ch);
+  size_range rs = {row->ext, row->ext}, vs = {vecs, vecs};
   if (!sym_is_int(c, sym_extent(c, ch->row), NULL)) sym_range(c, sym_extent(c, ch->row), &rs.lo, &rs.hi);
   if (lane_ext < 0) sym_range(c, sym_ceildiv(c, sym_extent(c, ch->lane), sym_int(c, w->lanes)), &vs.lo, &vs.hi);
-  ch->row2 = o.stencil ? 0 : choose_row2(w->e, w->acc, w->domain, ch, row->ext, SMALL_TILE_ROWS, k.max_mr);
+  ch->row2 = o.stencil ? 0 : choose_row2(w->e, w->acc, w->domain, ch, row->ext, SMALL_TILE_ROWS, k.max_rows);
   if (ch->row2) {
-    k.row_fold = (uint32_t)row->ext, k.max_mr /= k.row_fold;
+    k.row_fold = (uint32_t)row->ext, k.max_rows /= k.row_fold;
     sym_range(c, sym_extent(c, ch->row2), &rs.lo, &rs.hi);
   }
-  choose_shape(&k, rs, vs, ch);
-  if (!o.stencil && !fixed && !ch->row2 && w->leaders == 1 && rs.lo == rs.hi && lane_ext > 0 && o.floats)
-    in_halves(t, lane_ext, rs, &k, &vs, ch);
+  choose_shape(w, &o, fixed, rs, &vs, lane_ext, &k, ch);
   if (ch->mr < 2) ch->row2 = 0;
   ch->mr *= k.row_fold;
   if (k.row_fold == 1) {
-    choice near = {.mr = 1, .nv = 1};
-    k.fit[0] = k.fit[1] = INT64_MAX;
-    choose_shape(&k, rs, vs, &near);
-    ch->l2_mr = near.mr, ch->l2_nv = near.nv;
+    k.rows_l2 = k.rows_l3 = INT64_MAX;
+    const tile_shape near = cost_tile_shape(&k, rs, vs);
+    ch->l2_mr = near.rows, ch->l2_nv = near.vectors;
   }
-  collapsed_tile(w, k, &o, lane_ext, vs, ch);
+  collapsed_tile(w, &k, &o, lane_ext, vs, ch);
   /* of panels narrower than a line each would fetch the lines of another one */
   ch->lane_outer =
       !o.stencil ||
@@ -884,7 +765,7 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   if ((w.lanes <= 1 && !w.reduces) || (given->lane_given && !given->lane)) return ch;
   choose_lane(&w, &ch);
   const int64_t lane_ext = ch.lane ? emit_extent(e->c, sym_extent(e->c, ch.lane), -1) : 0,
-                vecs = lane_ext < 0 ? 64 : (lane_ext + w.lanes - 1) / w.lanes;
+                vecs = lane_ext < 0 ? TYPICAL_EXTENT : (lane_ext + w.lanes - 1) / w.lanes;
   if (may_be_horizontal(&w, &ch, lane_ext) && choose_horizontal(e, acc, domain, red, w.lanes, &ch)) return ch;
   if (!ch.lane) return ch;
   if (ch.lane_reduced) {

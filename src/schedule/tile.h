@@ -38,7 +38,6 @@ bool group_linear(ectx *e, const u32vec *stages, const map *stored, atom var);
 void group_accesses(ectx *e, const u32vec *stages, const map *stored, accesses *out);
 /* coefficient of var in an address: 0 absent, 1.., or INT64_MIN when not linear or not constant */
 int64_t address_coef(ectx *e, sz address, atom var);
-enum { WINDOW_STEPS = 16 };
 /* a step of row is a step of red, or a few: a window that slides, of `most` places at most */
 bool address_windowed(ectx *e, sz address, atom row, atom red, int64_t most);
 bool value_uses(ectx *e, ex x, atom var);
@@ -78,8 +77,8 @@ typedef struct choice {
   uint32_t lanes;
   /* the load whose address follows the lane; 0: none */
   ex lane_load;
-  /* how well the accesses suit the lane, without unit; more is better */
-  double score;
+  /* what a vector of the lane saves against single lanes, in cycles (cost_lane) */
+  double saved;
 } choice;
 enum { MAX_COLLAPSED = 8 }; /* values of a variable that would not fill tiles */
 /* What is decided already: the tile is chosen for it. */
@@ -97,12 +96,4 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
                    const tile_given *given);
 /* pack.c: what shall lie beside access `at`, which the sum reads; false: it lies beside another one */
 bool pack_interleaved(ectx *e, const accesses *acc, uint32_t at, ex sum, interleaved *out);
-/* do registers of half the width do as much as those of so many floats? */
-bool tile_halves(const target *t, uint32_t lanes);
-/* Where the number of rows is open there are micro-kernels of each height up to this; so many rows also have registers
- * for their places. */
-enum { TILE_EACH = 9 };
-/* the next smaller one; 0: none. If the highest is no higher, what is more than a tile and less than two is halved:
- * a tile of few rows takes as long as one of some more */
-uint32_t tile_fewer(uint32_t mr);
 #endif

@@ -11,14 +11,12 @@ typedef struct vanishing {
   sz if_ge0[4]; /* conditions: each >= 0 */
   uint32_t n;   /* number of conditions */
 } vanishing;
-/* stands for an open size that is not small */
-enum { LARGE_SIZE = 1048576 };
 static bool large(void *env, atom a, int64_t *v) { /* Gives any open size a large value. */
   ctx *c = env;
   int64_t lo;
   if (sym_kind(c, a) != AT_SYMBOL) return false;
   sym_range(c, sym_of_atom(c, a), &lo, v);
-  *v = min64(*v, LARGE_SIZE);
+  *v = min64(*v, LARGE_EXTENT);
   return true;
 }
 static void quotient(kctx *k, atom q, vanishing *out) {

@@ -95,35 +95,32 @@ static void fold_axes(emodule *m, const ex_node *red, windowed *w) {
     for (uint32_t k = 0; k < w->folded.n; k++)
       if (sym_uses(m->c, l->args[j], w->folded.v[k])) w->ax[j] = AX_FOLDED;
 }
-/* A window that asks no questions is read as it stands, where that takes fewer steps: one along the lanes in steps
- * apart costs about three. */
-static bool pays(emodule *m, const ex_node *red, const windowed *w) {
-  enum { STRIDED_COST = 3 };
+static window_reduction reduction_of(emodule *m, const windowed *w) {
   const ex_node *l = exn(m, w->load);
-  uint32_t last = l->nargs - 1u;
-  bool order = et_kind((etype)l->type) == K_FLOAT && red->op != RED_SUM;
-  const double step = order ? 3 : 1, places = (double)known(m, xt(m, l->tensor)->shape[last]),
-               lanes = (double)known(m, sym_extent(m->c, w->out[last])), k = (double)count(m, &w->folded),
-               q = (double)count(m, &w->left), near = places > lanes + lanes / 2 ? STRIDED_COST : 1;
-  if (!w->folded.n || !w->left.n) return false;
-  return (places * (k * (1 + step) + 1) + lanes * q * (near + step)) < lanes * k * q * (near + step);
+  const uint32_t last = l->nargs - 1u;
+  return (window_reduction){.places = (double)known(m, xt(m, l->tensor)->shape[last]),
+                            .lanes = (double)known(m, sym_extent(m->c, w->out[last])),
+                            .outer = (double)count(m, &w->folded),
+                            .inner = (double)count(m, &w->left)};
+}
+/* A window that asks no questions is read as it stands, where that takes fewer steps. */
+static bool pays(emodule *m, const ex_node *red, const windowed *w) {
+  window_reduction r = reduction_of(m, w);
+  r.ordered = et_kind((etype)exn(m, w->load)->type) == K_FLOAT && red->op != RED_SUM;
+  return w->folded.n && w->left.n && cost_separate_window(&r);
 }
 static bool in_place(const splan *p, emodule *m, windowed *w, const u32vec *outer, const map *canon) {
-  /* LANES_USED: least part of the vectors' lanes that hold values, in percent; ROWS_LANES_USED: the same where folding
-   * also leaves fewer steps */
-  enum { POINTS = 16, LANES_USED = 60, ROWS_LANES_USED = 25 };
   const ex_node *l = exn(m, w->load);
   uint32_t last = l->nargs - 1u;
   int64_t lanes = target_lanes(p->t, (etype)l->type), ext = sym_int_or(m->c, sym_extent(m->c, w->out[last]), 0),
           plane = et_bytes((etype)l->type), points = 1;
-  if (lanes < 2 || ext * 100 < (ext + lanes - 1) / lanes * lanes * (w->folded.n ? ROWS_LANES_USED : LANES_USED))
-    return false;
+  if (lanes < 2 || !cost_window_lanes(ext, lanes, w->folded.n > 0)) return false;
   for (uint32_t j = 0; j < l->nargs; j++) {
     bool shared = w->ax[j] == AX_SHARED;
     if (w->ax[j] != AX_WHOLE && w->out[j] && !vec_has(outer, shared_name(canon, w->out[j]))) return false;
     sz n = w->ax[j] == AX_FOLDED ? sym_extent(m->c, w->out[j]) : xt(m, l->tensor)->shape[j];
     if (shared)
-      points = sat_mul64(points, max64(1, sym_int_or(m->c, n, POINTS)));
+      points = sat_mul64(points, max64(1, sym_int_or(m->c, n, WINDOW_POINTS)));
     else
       plane = sat_mul64(plane, max64(1, sym_int_or(m->c, n, SAT64)));
   }
@@ -132,29 +129,26 @@ static bool in_place(const splan *p, emodule *m, windowed *w, const u32vec *oute
     int64_t st = sym_int_or(m->c, coef, 1);
     if (st > 1 && st <= MAX_LANE_STEP && known(m, xt(m, l->tensor)->shape[last]) % st == 0) w->phases = st;
   }
-  if (points >= POINTS && (uint64_t)plane <= p->t->l2 / 2) return true;
+  if (points >= WINDOW_POINTS && cost_fits_half_l2(p->t, (double)plane)) return true;
   return w->by_row = w->folded.n > 0;
 }
 
 /* A large window over what another kernel computes, however that lies: by rows of all channels. */
 static bool by_rows(const splan *p, emodule *m, windowed *w, const u32vec *outer, const map *canon) {
-  enum { FEWER = 2, POINTS = 8 };
+  enum { POINTS = 8 };
   const ex_node *l = exn(m, w->load);
-  uint32_t last = l->nargs - 1u;
+  const window_reduction r = reduction_of(m, w);
   int64_t row = et_bytes((etype)l->type), points = 1;
-  const double places = (double)known(m, xt(m, l->tensor)->shape[last]),
-               lanes = (double)known(m, sym_extent(m->c, w->out[last])), k = (double)count(m, &w->folded),
-               q = (double)count(m, &w->left);
   w->by_row = true;
-  if (FEWER * (places * k + lanes * q) > lanes * k * q) return false;
+  if (!cost_separate_by_rows(&r)) return false;
   for (uint32_t j = l->nargs; j-- > 0;) {
     int64_t n = w->ax[j] == AX_FOLDED ? known(m, sym_extent(m->c, w->out[j])) : known(m, xt(m, l->tensor)->shape[j]);
     if (w->ax[j] != AX_WHOLE && w->out[j] && !vec_has(outer, shared_name(canon, w->out[j]))) return false;
-    w->within[j] = w->ax[j] == AX_SHARED && n && sat_mul64(row, n) <= (int64_t)p->t->l2 / 2;
+    w->within[j] = w->ax[j] == AX_SHARED && n && cost_fits_half_l2(p->t, (double)sat_mul64(row, n));
     if (w->ax[j] == AX_FOLDED) points = sat_mul64(points, n);
     if (w->ax[j] == AX_WHOLE || w->within[j]) row = sat_mul64(row, n);
   }
-  return points >= POINTS && (uint64_t)row <= p->t->l2 / 2;
+  return points >= POINTS && cost_fits_half_l2(p->t, (double)row);
 }
 
 static ex take_load(void *env, emodule *m, ex e) {

@@ -1,0 +1,76 @@
+/* Which parts of the operands stay in which cache, and what is copied or fetched for it?
+ *
+ * With a part of d steps and l columns a multiply-add asks 1/l elements of a row and 2/d of a sum from the third-level
+ * cache; with d*l given, half of the second-level cache, that is least for d = sqrt(2*d*l). ("Anatomy of
+ * high-performance matrix multiplication", Goto and van de Geijn, 2008.)
+ */
+#include "cost/cost.h"
+#include <math.h>
+
+enum {
+  ROWS_BY_ELEMENT = 2, /* elements of a sum that is read and written, for one of a row */
+  CHUNK_ROWS = 512,    /* rows of a chunk, at least, where there are few chunks */
+  L3_SHARE = 6,        /* rows that take less than this part of the last cache come from there fast enough */
+  MADE_AGAIN = 4,      /* times as many sums wait where each cut of the rows makes the panels again */
+  COPY_ROWS = 128,     /* rows that use a panel again, from which a copy of neighbouring elements pays */
+  PLACES = 16,         /* stages in one nest whose many places no cache foresees */
+  BLOCK_LINES = 4,     /* parts of a streamed operand, at least */
+  ALONE_STREAMED = 3   /* most rows where the lines do not fall onto one another in the first-level cache */
+};
+/* parts of a sum are longer than the best by this factor, at most, before they are one more */
+static const double LONGER_PART = 1.25;
+
+bool cost_blocks_possible(const target *t, const block_product *b) {
+  return t->l2 && b->lanes / b->width >= 2 && b->rows <= INT32_MAX && b->lanes <= INT32_MAX && b->depth < SAT64;
+}
+bool cost_blocks_pay(const target *t, const block_product *b) {
+  const int64_t steps = sat_mul64(b->depth, b->size);
+  return sat_mul64(steps, b->width) >= (int64_t)t->l1 &&
+         sat_mul64(steps, b->rows) >= max64((int64_t)t->l2, (int64_t)t->l3 / L3_SHARE);
+}
+block_shape cost_block(const target *t, const block_product *b) {
+  const int64_t budget = (int64_t)t->l2 / 2 / b->size, first = b->depth / b->inner, full = b->lanes / b->width;
+  const double best = sqrt((double)ROWS_BY_ELEMENT * (double)budget);
+  const int64_t parts = max64(1, (int64_t)ceil((double)b->depth / LONGER_PART / best));
+  block_shape s = {.step = (first + parts - 1) / parts};
+  if (b->made) s.step = min64(first, (s.step + b->vector - 1) / b->vector * b->vector);
+  s.panels = max64(1, min64(full, budget / (s.step * b->inner * b->width)));
+  const int64_t blocks = (full + s.panels - 1) / s.panels;
+  s.panels = (full + blocks - 1) / blocks; /* as many blocks, of equal size */
+  return s;
+}
+int64_t cost_block_rows(const target *t, const block_product *b, const block_shape *s) {
+  /* bytes of sums that wait */
+  const int64_t most = max64(1, (int64_t)t->near_cache * (b->made ? MADE_AGAIN : 1)), lanes = s->panels * b->width,
+                blocks = (b->lanes + lanes - 1) / lanes, waits = sat_mul64(sat_mul64(b->rows, lanes), b->size);
+  int64_t cuts = s->step * b->inner == b->depth ? 1 : (waits + most - 1) / most;
+  while (cuts * blocks < t->chunks / 2 && b->rows / (cuts + 1) >= CHUNK_ROWS) cuts++;
+  return ((b->rows + cuts - 1) / cuts + b->tile_rows - 1) / b->tile_rows * b->tile_rows;
+}
+/* Measured on Zen 4; from fewer rows on panels are better where the lines do not fall onto one another in the
+ * first-level cache: with 4 rows by 9 to 60 %, with 16 to 64 by 10 to 30 % (Zen 5, matrices of 3 to 30 MB). */
+bool cost_streams_pay(const target *t, const line_stream *s) {
+  const bool one_set = s->spacing % target_l1_way(t) == 0;
+  return s->spacing >= max64((int64_t)t->stream_spacing, 2 * s->width) && s->spacing < SAT64 &&
+         s->lines >= BLOCK_LINES * STREAMED_ROWS && s->lines > (int64_t)t->l2 / 2 / s->spacing &&
+         (one_set || s->rows <= ALONE_STREAMED);
+}
+bool cost_streamed_sums_fit(const target *t, int64_t rows, int64_t lanes, int64_t size) {
+  return sat_mul64(sat_mul64(rows, lanes), size) <= 2 * (int64_t)t->near_cache;
+}
+bool cost_copy_panel(int64_t rows) { return rows >= COPY_ROWS; }
+
+bool cost_fits_l1(const target *t, int64_t bytes) { return t->l1 && bytes <= (int64_t)t->l1; }
+bool cost_fits_half_l1(const target *t, int64_t bytes) { return bytes <= (int64_t)t->l1 / 2; }
+bool cost_fits_half_l2(const target *t, double bytes) { return bytes <= (double)(t->l2 / 2); }
+bool cost_fits_quarter_l2(const target *t, int64_t bytes) { return bytes <= (int64_t)t->l2 / 4; }
+int64_t cost_strip_rows(const target *t, int64_t rows, int64_t bytes, int64_t tile_rows) {
+  const int64_t l1 = (int64_t)t->l1;
+  if (!l1 || sat_mul64(rows, bytes) <= l1) return 0;
+  return max64(1, l1 / 4 / max64(1, bytes) / tile_rows) * tile_rows;
+}
+
+bool cost_prefetch_places(uint32_t places) { return places >= PLACES; }
+bool cost_fixed_point(const target *t, int64_t uses, int64_t bytes) {
+  return uses <= t->memory_balance && bytes > (int64_t)t->l2 / 2;
+}
