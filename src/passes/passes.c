@@ -62,12 +62,14 @@ const expr_pass expr_passes[] = {
      "stages are grouped into kernels; a block's items come in execution order. Needs align"},
     {"ranges", pass_ranges, 1, false,
      "terms of reductions that conditions leave out are told apart by a range of the variable. Needs kernels"},
+    {"results", pass_results, 0, false,
+     "results of the module, of branches and of loops become tensors of their own. Needs kernels"},
     {NULL, NULL, 0, false, NULL},
 };
 
 static bool left_out(const expr_observer *o, const expr_pass *q) {
   size_t n = strlen(q->name);
-  if (q->fn == pass_dce || q->fn == pass_kernels) return false;
+  if (q->fn == pass_dce || q->fn == pass_kernels || q->fn == pass_results) return false;
   if (q->loose && o && o->strict) return true;
   for (const char *s = o && o->skip ? o->skip : ""; *s; s += strcspn(s, " "), s += strspn(s, " "))
     if (!strncmp(s, q->name, n) && (!s[n] || s[n] == ' ')) return true;

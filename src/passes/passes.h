@@ -24,7 +24,8 @@ typedef struct expr_observer {
   bool (*after)(void *env, emodule *m, const char *pass, bool changed, double ms);
   void *env;   /* handed to after */
   bool strict; /* loose passes are left out */
-  /* passes that are left out, by name, with spaces between; NULL: none. Not dce and kernels: every module needs them */
+  /* passes that are left out, by name, with spaces between; NULL: none. Not dce, kernels and results, which every
+   * module needs */
   const char *skip;
   bool convert;    /* constants of narrow floats are converted now: the target has no instruction for it */
   bool narrow;     /* factors of products with constants may be kept in bf16 */

@@ -127,7 +127,7 @@ static const example examples[] = {
      "tensor x: f32[4, 5] input \"x\"\n"
      "stage y: f32[a<4, b<5] out = #a == #b ? (#a == #b ? x[a, b] : 2.0) : 3.0\n"
      "output y \"y\"\n"},
-    {"nothing times something, a remainder of constants", "elementwise 1",
+    {"nothing times something, a remainder of constants", "elementwise 1, copy 1",
      "tensor i: i32[4] input \"i\"\n"
      "stage y: i32[a<4] out = (i[a] + 3i32) * 0i32 + 1i32\n"
      "stage z: i32[b<4] out = i[b] + (-7i32 % 4i32)\n"
