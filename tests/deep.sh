@@ -17,6 +17,21 @@ sanitized() { # a build of its own, then the quick tests
     { tail -30 "$build/asan.log"; echo "FAIL the build with sanitizers"; echo "0 passed, 1 failed, 0 skipped"; return; }
   EK_TEST_MODELS="" "$here/all.sh" -q -b "$build-asan" -j "$jobs"
 }
+schedules() { # TARGET: random schedules of the test models and of random models
+  local work
+  work=$(mktemp -d "$build/XXXXXX")
+  "$build/random_models" -w -n 150 -s 700000 -z 24 -j "$jobs" -o "$work" >"$work/made" || { cat "$work/made"; return; }
+  "$build/random_schedules" -l 60 -n 20 -t "$1" -j "$jobs" "$here"/models/*.onnx "$work"/*.onnx
+  rm -rf "$work"
+}
+formulas() { # random schedules of the formulas of a unit test
+  local out p f
+  out=$(EK_TEST='*schedules: *' EK_SCHEDULES=20 "$build/test_schedule" 2>&1)
+  grep -vE '^\[' <<<"$out"
+  p=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p' <<<"$out") \
+    f=$(sed -n 's/^\[  FAILED  \] \([0-9]*\) test.*/\1/p' <<<"$out")
+  [ "$p" ] && echo "$p passed, ${f:-0} failed, 0 skipped"
+}
 tier asan sanitized
 tier asan-mem "$build-asan/out_of_memory" "$here/models/lstm_forward.onnx"
 tier docs "$here/docs.sh" -a -b "$build" "$(dirname "$here")/docs/adding-a-pass.md"
@@ -33,7 +48,10 @@ tier tsan "$here/tsan.sh" -b "$build" $minute
 tier memory "$build/out_of_memory" "$here"/models/{mlp_opset12,if_nested,lstm_forward}.onnx
 tier weights "$here/weights.sh" -l -b "$build"
 tier random "$build/random_ops" -n "$instances" -j "$jobs" -t 300
-[ "$fuzz" = -f ] || tier schedules "$build/random_schedules" -n 120 -j "$jobs" "$here"/models/*.onnx
+if [ "$fuzz" != -f ]; then # 20000 schedules
+  for t in host x86-64 x86-64-v3; do tier "$t" schedules "$t"; done
+  tier formulas formulas
+fi
 [ "$fuzz" = -f ] || tier graphs "$build/random_models" -n 20000 -s 1000 -j "$jobs" -o "$build" -c
 [ "$fuzz" = -f ] || tier larger "$build/random_models" -n 500 -z 24 -j "$jobs" -o "$build"
 tier accuracy "$here/accuracy.sh" -b "$build"

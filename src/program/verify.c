@@ -121,7 +121,8 @@ static bool use(vf *k, uint32_t n, bool write, const char *who) {
     err(k, "%s writes to %s, which is constant", who, ref(k, n));
   if (b->kind == BUF_ARENA && (k->pos < b->first || k->pos > b->last))
     err(k, "%s is step %u, but %s lives in the steps %u..%u", who, k->pos, ref(k, n), b->first, b->last);
-  if (!write && (b->kind == BUF_ARENA || b->kind == BUF_OUTPUT) && !k->written[n])
+  const bool empty = b->elems && sym_int_or(k->c, b->elems, 1) == 0; /* then no kernel may write to it */
+  if (!write && (b->kind == BUF_ARENA || b->kind == BUF_OUTPUT) && !k->written[n] && !empty)
     err(k, "%s reads %s before anything is written there", who, ref(k, n));
   if (b->kind == BUF_ARENA && b->late && b->offset && b->bytes) {
     if (known(k, b->offset, "the offset of a late buffer") && !roomy(k, b))

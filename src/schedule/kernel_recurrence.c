@@ -125,6 +125,11 @@ void kernel_narrow(const kctx *k, choice *ch) {
   if (ch->nv > most) ch->nv = (uint32_t)most;
   while (k->block_lanes && most % ch->nv) ch->nv--; /* blocks are whole tiles */
 }
+static int64_t common_multiple(int64_t a, int64_t b) {
+  int64_t all = a;
+  while (all % b) all += a;
+  return all;
+}
 static void step_backwards(kctx *k, lv step) {
   lbuild *b = &k->e.b;
   k->e.back = lb_op(b, OP_EQ, lt(ET_BOOL, 1), lb_op(b, OP_BAND, lt(ET_I64, 1), step, lb_int(b, 1), 0), lb_int(b, 1), 0);
@@ -149,8 +154,8 @@ void kernel_recurrence_step(kctx *k, grps *gs, const recurrence_launch *part) {
         if (gs->v[g].domain.v[d] != step) vec_push(k->a, inside, gs->v[g].domain.v[d]);
       group_accesses(e, &gs->v[g].stages, k->stored, &acc);
       choice ch = kernel_choice(k, &gs->v[g].stages, &acc, &inside, &gs->v[g].red);
-      kernel_narrow(k, &ch);
-      if (ch.lane == block && !ch.lane_reduced) bs = max64(bs, (int64_t)ch.nv * ch.lanes);
+      if (!stated(k, &gs->v[g].stages, P_TILE)) kernel_narrow(k, &ch);
+      if (ch.lane == block && !ch.lane_reduced) bs = common_multiple(bs, (int64_t)ch.nv * ch.lanes);
     }
     vec_push(k->a, k->outer, block);
     sz all = sym_extent(c, block);

@@ -135,6 +135,19 @@ static inline const ndarray *npz_find(const npz *z, const char *prefix, const ch
   }
   return named ? named : numbered;
 }
+/* Strings as a model's ports have them, as bytes with an axis more: for an output as wide as the computed one, where
+ * there is room; got: NULL for an input. */
+static inline const ndarray *as_bytes(arena *a, const ndarray *d, const ndarray *got) {
+  ndarray *b = NEW(a, ndarray);
+  if (!d || d->type != ET_STR || !nd_bytes(a, d, b)) return d;
+  int64_t width = b->dims[d->rank], wide = got && got->rank == b->rank ? got->dims[d->rank] : width, n = 0;
+  if (wide <= width || !nd_count(d, &n)) return b;
+  uint8_t *to = arena_alloc(a, (size_t)(n * wide) + 16);
+  memset(to, 0, (size_t)(n * wide));
+  for (int64_t i = 0; i < n; i++) memcpy(to + i * wide, (const uint8_t *)b->data + i * width, (size_t)width);
+  b->dims[d->rank] = wide, b->data = to, b->bytes = (size_t)(n * wide);
+  return b;
+}
 typedef struct tolerance {
   double rtol, atol;
 } tolerance;

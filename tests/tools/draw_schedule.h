@@ -14,6 +14,20 @@ static inline uint32_t draw(uint32_t n) {
   drawn = drawn * 6364136223846793005u + 1442695040888963407u;
   return n ? (uint32_t)(drawn >> 33) % n : 0;
 }
+/* A kernel, and the single changes of its schedule. */
+typedef struct kernel_of {
+  const kernel_record *k;
+  const kernel_facts *f;
+  changes single;
+} kernel_of;
+typedef VEC(kernel_of) kernels_of;
+static inline void note_kernel(arena *a, kernels_of *all, const kernel_record *k, const kernel_facts *f,
+                               const target *t) {
+  kernel_of x = {.k = k, .f = f};
+  if (!k || !f) return;
+  candidate_changes(a, k, f, t, &x.single);
+  vec_push(a, *all, x);
+}
 /* One of these changes, of that primitive (P_COUNT: of any); NULL: there is none. */
 static inline const change *draw_change(const changes *all, primitive is) {
   uint32_t n = 0;
@@ -23,10 +37,36 @@ static inline const change *draw_change(const changes *all, primitive is) {
     if ((is == P_COUNT || all->v[i].is == is) && !nth--) return &all->v[i];
   return NULL;
 }
-/* A kernel's schedule, changed once by `first` and up to twice more; *changed: bits of the primitives. */
-static inline kernel_record draw_schedule(arena *a, const kernel_record *k, const kernel_facts *f, const target *t,
-                                          const change *first, uint32_t *changed) {
-  kernel_record out = candidate_changed(a, k, f, first);
+/* A change of a primitive that some kernel offers, each as likely as the others, or of `only`; NULL: there is none. */
+static inline const change *draw_first(const kernels_of *all, int only, const kernel_of **of) {
+  uint32_t offers[P_COUNT] = {0}, n = 0, is = 0; /* kernels */
+  for (uint32_t i = 0; i < all->n; i++) {
+    uint32_t has = 0;
+    for (uint32_t q = 0; q < all->v[i].single.n; q++) has |= UINT32_C(1) << all->v[i].single.v[q].is;
+    for (uint32_t p = 0; p < P_COUNT; p++) offers[p] += (only < 0 || (int)p == only) && (has >> p & 1);
+  }
+  for (uint32_t p = 0; p < P_COUNT; p++) n += offers[p] > 0;
+  if (!n) return NULL;
+  for (uint32_t nth = draw(n); !offers[is] || nth--;) is++;
+  uint32_t kernel = draw(offers[is]);
+  for (uint32_t i = 0; i < all->n; i++) {
+    bool has = false;
+    for (uint32_t q = 0; q < all->v[i].single.n && !has; q++) has = all->v[i].single.v[q].is == is;
+    if (!has || kernel--) continue;
+    *of = &all->v[i];
+    return draw_change(&all->v[i].single, (primitive)is);
+  }
+  return NULL;
+}
+/* A kernel's schedule, changed once by a change of `only` (-1: of any primitive), and up to twice more; *changed: bits
+ * of the primitives; 0: no kernel offers a change. */
+static inline kernel_record draw_schedule(arena *a, const kernels_of *all, const target *t, int only,
+                                          const kernel_of **of, uint32_t *changed) {
+  const change *first = draw_first(all, only, of);
+  *changed = 0;
+  if (!first) return (kernel_record){0};
+  const kernel_facts *f = (*of)->f;
+  kernel_record out = candidate_changed(a, (*of)->k, f, first);
   *changed = UINT32_C(1) << first->is;
   for (uint32_t more = draw(2) ? 0 : 1 + draw(MOST_CHANGES - 1); more--;) {
     changes next = {0};

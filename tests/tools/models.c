@@ -240,20 +240,6 @@ static bool macs_allow(subject *u, ek_model *model) {
   return macs <= eval_limit;
 }
 
-/* Strings as a model's ports have them, as bytes with an axis more: for an output as wide as the computed one, where
- * there is room; got: NULL for an input. */
-static const ndarray *as_bytes(arena *a, const ndarray *d, const ndarray *got) {
-  ndarray *b = NEW(a, ndarray);
-  if (!d || d->type != ET_STR || !nd_bytes(a, d, b)) return d;
-  int64_t width = b->dims[d->rank], wide = got && got->rank == b->rank ? got->dims[d->rank] : width, n = 0;
-  if (wide <= width || !nd_count(d, &n)) return b;
-  uint8_t *to = arena_alloc(a, (size_t)(n * wide) + 16);
-  memset(to, 0, (size_t)(n * wide));
-  for (int64_t i = 0; i < n; i++) memcpy(to + i * wide, (const uint8_t *)b->data + i * width, (size_t)width);
-  b->dims[d->rank] = wide, b->data = to, b->bytes = (size_t)(n * wide);
-  return b;
-}
-
 /* ---- one reference in one module ------------------------------------------------------------- */
 typedef struct bound {
   int32_t ni, no;

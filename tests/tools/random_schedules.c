@@ -19,32 +19,27 @@
 #include "check.h"
 #include "draw_schedule.h"
 
-enum { MAX_JOBS = 64, SECONDS = 60, MODEL_SECONDS = 3600 };
+enum { MAX_JOBS = 64, SECONDS = 60, MODEL_SECONDS = 3600, MOST_PORTS = 256 };
 static const int64_t eval_limit = 50 * 1000 * 1000;
 static int only = -1;
 static const char *machine;
 static bool verbose;
 
 /* ---- a model: its kernels, and the values that are right -------------------------------------- */
-typedef struct kernel_of {
-  const kernel_record *k;
-  const kernel_facts *f;
-  changes single; /* its changes */
-} kernel_of;
 typedef struct buffers {
   int32_t ni, no;
-  void *in[64], *out[64];
-  size_t room[64];
+  void *in[MOST_PORTS], *out[MOST_PORTS];
+  size_t room[MOST_PORTS];
 } buffers;
 /* Runs the module on the inputs; false: why. */
-static bool run_on(ek_run *r, ek_module *code, const npz *z, buffers *b, char *why, size_t room) {
+static bool run_on(arena *a, ek_run *r, ek_module *code, const npz *z, buffers *b, char *why, size_t room) {
   *b = (buffers){.ni = ek_module_inputs(code), .no = ek_module_outputs(code)};
-  if (b->ni > 64 || b->no > 64) return snprintf(why, room, "too many inputs or outputs"), false;
+  if (b->ni > MOST_PORTS || b->no > MOST_PORTS) return snprintf(why, room, "too many inputs or outputs"), false;
   for (int32_t i = 0; i < b->ni; i++) {
     ek_tensor_info t;
     ek_module_input(code, i, &t);
-    const ndarray *d = npz_find(z, "in_", t.name, i);
-    if (!d || d->type == ET_STR || ek_run_shape(r, i, d->dims, (int32_t)d->rank))
+    const ndarray *d = as_bytes(a, npz_find(z, "in_", t.name, i), NULL);
+    if (!d || ek_run_shape(r, i, d->dims, (int32_t)d->rank))
       return snprintf(why, room, "input %s cannot be bound", t.name), false;
     b->in[i] = guarded(d->bytes);
     memcpy(b->in[i], d->data, d->bytes);
@@ -74,7 +69,7 @@ typedef struct subject {
   const char *path; /* the model */
   ctx *c;           /* memory of the kernels */
   const target *t;  /* the machine */
-  VEC(kernel_of) kernels;
+  kernels_of kernels;
   ek_session *s;
   ek_model *m;
   npz inputs;
@@ -83,7 +78,23 @@ typedef struct subject {
   ek_run *run; /* of the evaluator */
 } subject;
 
-/* Floats within what other orders of sums and the default forms of products may give. */
+/* How far an output may be off: what other orders of sums and the default forms of products do, a few roundings of its
+ * type, and what the model's file allows for roundings on the way (tol_NAME). */
+static tolerance allowed(const subject *u, const char *name, int32_t i, const ndarray *want) {
+  const ndarray *own = npz_find(&u->inputs, "tol_", name, i);
+  const double step = want->type == ET_BF16  ? 0x1p-8
+                      : want->type == ET_F16 ? 0x1p-11
+                                             : 0,
+               more = own && own->type == ET_F64 && own->rank == 0 ? *(const double *)own->data : 0;
+  double largest = 0;
+  int64_t n = 0;
+  nd_count(want, &n);
+  for (int64_t q = 0; q < n && et_kind(want->type) == K_FLOAT; q++) {
+    const double v = et_load(want->type, (const uint8_t *)want->data + q * et_bytes(want->type)).f;
+    if (isfinite(v)) largest = fmax(largest, fabs(v));
+  }
+  return (tolerance){fmax(1e-3, 4 * step), fmax(1e-4, 4 * step) * fmax(1, 4 * largest) + 4 * more};
+}
 static bool same_values(const subject *u, ek_module *code, ek_run *r, const buffers *b, char *why, size_t room) {
   for (int32_t i = 0; i < b->no; i++) {
     ek_tensor_info t;
@@ -93,14 +104,7 @@ static bool same_values(const subject *u, ek_module *code, ek_run *r, const buff
     y.data = u->want.out[i];
     ek_run_output_dims(r, i, x.dims, &rank[0]), ek_run_output_dims(u->run, i, y.dims, &rank[1]);
     x.rank = (uint32_t)rank[0], y.rank = (uint32_t)rank[1];
-    int64_t n = 0;
-    double largest = 0;
-    nd_count(&y, &n);
-    for (int64_t q = 0; q < n && et_kind(y.type) == K_FLOAT; q++) {
-      const double v = et_load(y.type, (const uint8_t *)y.data + q * et_bytes(y.type)).f;
-      if (isfinite(v)) largest = fmax(largest, fabs(v));
-    }
-    if (differs(why, room, t.name, &x, &y, (tolerance){1e-3, 1e-4 * fmax(1, 4 * largest)})) return false;
+    if (differs(why, room, t.name, &x, &y, allowed(u, t.name, i, &y))) return false;
   }
   return true;
 }
@@ -117,7 +121,7 @@ static bool is_right(subject *u, const char *text, int threads, bool *compiled, 
   buffers got;
   *compiled = compile(u, threads, 0, text, &code);
   if (!*compiled) return snprintf(why, room, "%s", ek_message(u->s)), false;
-  return !ek_run_create(code, threads, &r) && run_on(r, code, &u->inputs, &got, why, room) &&
+  return !ek_run_create(code, threads, &r) && run_on(ctx_arena(u->c), r, code, &u->inputs, &got, why, room) &&
          same_values(u, code, r, &got, why, room);
 }
 static void load_kernels(subject *u) {
@@ -128,10 +132,7 @@ static void load_kernels(subject *u) {
   u->t = p->t;
   for (uint32_t i = 0; i < p->s->launches.n; i++) {
     const launch *l = &p->s->launches.v[i];
-    kernel_of k = {.k = l->record, .f = l->facts};
-    if (!l->record) continue;
-    candidate_changes(ctx_arena(u->c), k.k, k.f, u->t, &k.single);
-    vec_push(ctx_arena(u->c), u->kernels, k);
+    note_kernel(ctx_arena(u->c), &u->kernels, l->record, l->facts, u->t);
   }
 }
 /* Is all there that trials need? why: else what is missing. */
@@ -154,7 +155,8 @@ static bool open_subject(subject *u, const char *path, char *why, size_t room) {
       ek_run_create(u->reference, 1, &u->run))
     return snprintf(why, room, "%s", ek_message(u->s)), false;
   if (info.work.macs.value > eval_limit) return snprintf(why, room, "the evaluator would take long"), false;
-  return run_on(u->run, u->reference, &u->inputs, &u->want, why, room) && is_right(u, NULL, 1, &compiled, why, room);
+  return run_on(ctx_arena(u->c), u->run, u->reference, &u->inputs, &u->want, why, room) &&
+         is_right(u, NULL, 1, &compiled, why, room);
 }
 
 /* ---- one trial -------------------------------------------------------------------------------- */
@@ -168,14 +170,8 @@ typedef struct verdict {
 /* A random schedule of a kernel; false: no kernel has such a change. */
 static bool draw_text(subject *u, verdict *v, const kernel_of **of, sbuf *text) {
   arena *a = ctx_arena(u->c);
-  const change *c = NULL;
-  for (int tries = 0; tries < 400 && !c; tries++) {
-    const primitive is = only >= 0 ? (primitive)only : (primitive)draw(P_COUNT);
-    *of = &u->kernels.v[draw(u->kernels.n)];
-    c = draw_change(&(*of)->single, is);
-  }
-  if (!c) return false;
-  const kernel_record k = draw_schedule(a, (*of)->k, (*of)->f, u->t, c, &v->changed);
+  const kernel_record k = draw_schedule(a, &u->kernels, u->t, only, of, &v->changed);
+  if (!v->changed) return false;
   *text = sbuf_new(a);
   schedules_print_head(text);
   record_print(&k, text);
@@ -183,7 +179,7 @@ static bool draw_text(subject *u, verdict *v, const kernel_of **of, sbuf *text) 
 }
 static void judge(subject *u, verdict *v) {
   sbuf text;
-  const kernel_of *of;
+  const kernel_of *of = NULL;
   drawn = hash_bytes(&v->seed, sizeof v->seed, hash_bytes(u->path, strlen(u->path), 0));
   draw(2);
   v->code = 3;

@@ -10,12 +10,15 @@
 #include <stdlib.h>
 /* after loop.h, whose L_SET <fcntl.h> has as a macro */
 #include "../tools/check.h"
+#include "../tools/draw_schedule.h"
 #include <cmocka.h>
 
 enum { WORKERS = 3, MOST = 32 };
 /* `@` is a list of numbers for the shape before it. sizes: "N=1 M=7; N=33 M=2": one run each. What follows `reference:`
- * is what the evaluator gets instead; what follows `refused:` is what a run must say (`other`: the last input comes
- * with one place more). */
+ * is what the evaluator gets instead; what follows `schedule:` is a schedule that is given; what follows `refused:` is
+ * what a run must say (`other`: the last input comes with one place more). The rows "schedules" of `machines` do so
+ * with random schedules around the default one, among those that candidates.h enumerates: EK_SCHEDULES of them for each
+ * size, 1 if it is not set. A table says how many were legal. */
 typedef struct example {
   const char *name, *sizes, *text;
 } example;
@@ -432,6 +435,15 @@ static const example examples[] = {
      "stage r: f32[t<3, d<32, n<2, h<0] = sum[k<20] f32(x[n, t, k]) * f32(w[d, h, k])\n"
      "stage y: bf16[n2<2, t2<3, d2<32, h2<0] out = bf16(c[t2, n2] ? r[t2, d2, n2, h2] + s[d2, n2, h2] : 0.0)\n"
      "output y \"y\"\n"},
+    {"a product without elements, whose outermost loop has no values", "",
+     "tensor x: f32[2, 3, 20] input \"x\"\n"
+     "tensor z: f32[2, 32, 4] input \"z\"\n"
+     "tensor q: f32[32, 0, 4] input \"q\"\n"
+     "tensor w: f32[32, 0, 20] input \"w\"\n"
+     "stage s: f32[d1<32, n1<2, h1<0] = sum[k1<4] z[n1, d1, k1] * q[d1, h1, k1]\n"
+     "stage y: f32[t<3, d<32, n<2, h<0] out = s[d, n, h] + sum[k<20] x[n, t, k] * w[d, h, k]\n"
+     "output y \"y\"\n"
+     "schedule:schedules 1\nkernel k0 {\n  nest s {\n    order h1 d1 n1\n  }\n}\n"},
     {"convolution of bf16 with a border, its result in bf16", "N=1; N=2",
      "size N\n"
      "tensor x: bf16[N, 11, 9, 6] input \"x\"\n"
@@ -780,6 +792,16 @@ static const example examples[] = {
      "stage p: f32 [t, b<3, j<280] recurrence s1 = sum[k<280] (load h[t - 1, b, k] else 0.0) * r[k, j]\n"
      "stage h: f32 [t, b1<3, j1<280] recurrence s1 out = tanh(x[t, b1, j1] + 0.1 * p[t, b1, j1])\n"
      "output h \"h\"\n"},
+    {"recurrence: chunks of lanes are whole tiles of each nest, also of a tile that is stated", "T=3",
+     "size T\n"
+     "recurrence s1 t<T\n"
+     "tensor x: f32[T, 3, 280] input \"x\"\n"
+     "tensor r: f32[280, 280] const @\n"
+     "declare h: f32[T, 3, 280]\n"
+     "stage p: f32 [t, b<3, j<280] recurrence s1 = sum[k<280] (load h[t - 1, b, k] else 0.0) * r[k, j]\n"
+     "stage h: f32 [t, b1<3, j1<280] recurrence s1 out = tanh(x[t, b1, j1] + 0.1 * p[t, b1, j1])\n"
+     "output h \"h\"\n"
+     "schedule:schedules 1\nkernel k0 {\n  nest p {\n    tile 3 3\n  }\n  nest h {\n    tile 1 4\n  }\n}\n"},
     {"recurrence in two launches a step: the first reads what the second wrote the step before", "T=3",
      "size T\n"
      "recurrence s1 t<T\n"
@@ -1175,6 +1197,13 @@ static void numbers(pass_check *p) { /* integers: indices, those of `far` also o
   }
 }
 
+/* A random schedule of one kernel: what is changed, and why it was refused. */
+static struct {
+  uint32_t changed; /* bits of the primitives; 0: the default schedules hold */
+  kernel_facts facts;
+  const char *text;
+} schedule_at_work;
+
 /* ---- running --------------------------------------------------------------------------------- */
 static void in_one_piece(ek_rt_call *call, ek_rt_kernel k, const int64_t *args, int64_t chunks) {
   (void)call, k(args, 0, chunks, 0);
@@ -1243,6 +1272,7 @@ static uint32_t run(const char *what, const char *refusal, const pass_check *p, 
       if (isfinite(x)) most = fmax(most, x);
     }
     tolerance close = t == ET_F64 || t == ET_F32 ? (tolerance){2e-5, 8e-6} : (tolerance){2e-3, 1e-3};
+    if (schedule_at_work.changed) close = (tolerance){fmax(close.rtol, 1e-3), fmax(close.atol, 1e-4)}; /* other sums */
     close.atol *= most;
     if (differs(why, sizeof why, q->outputs.v[i].name, &got, p->ref[i], close)) bad++, printf("%s: %s\n", what, why);
   }
@@ -1270,13 +1300,53 @@ static uint32_t reads_beyond(const char *what, const program *q) {
   }
   return bad;
 }
-static uint32_t check_sizes(const example *x, const char *target_name, int level, const char *sizes) {
-  ctx *c = ctx_new();
-  volatile uint32_t bad = 1;
-  jit *volatile j = NULL;
-  uint8_t *volatile weights = NULL;
-  const char *what =
-      arena_fmt(ctx_arena(c), "%s (%s, -O%d, %.*s)", x->name, target_name, level, (int)strcspn(sizes, ";"), sizes);
+typedef struct on_machine {
+  const char *name, *target;
+  int level;
+  bool schedules; /* with random schedules instead of the default ones */
+} on_machine;
+/* The example's formulas, optimised. */
+static emodule *optimised(ctx *c, const char *text, int level) {
+  static const char *const sections[] = {"reference:", "refused:", "schedule:"};
+  const char *end = text + strlen(text);
+  for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+    const char *at = strstr(text, sections[i]);
+    if (at && at < end) end = at;
+  }
+  emodule *m = expr_parse(c, arena_strndup(ctx_arena(c), text, (size_t)(end - text)), "example");
+  if (!m) ctx_unwind(c);
+  expr_optimise(m, level, &(expr_observer){.skip = "widen"}); /* roundings stay where they are written */
+  return m;
+}
+/* Of a random primitive that some kernel can change; NULL: there is none. */
+static schedules *random_schedule(ctx *c, const char *text, const on_machine *on, uint64_t seed) {
+  const target *t = machine(c, on->target);
+  const splan *s =
+      schedule_module(optimised(c, text, on->level), t, (schedule_opts){.level = on->level, .record = true});
+  kernels_of all = {0};
+  const kernel_of *of = NULL;
+  drawn = seed;
+  for (uint32_t i = 0; i < s->launches.n; i++)
+    note_kernel(ctx_arena(c), &all, s->launches.v[i].record, s->launches.v[i].facts, t);
+  const kernel_record k = draw_schedule(ctx_arena(c), &all, t, -1, &of, &schedule_at_work.changed);
+  if (!of) return NULL;
+  sbuf b = sbuf_new(ctx_arena(c));
+  schedules_print_head(&b), record_print(&k, &b);
+  schedule_at_work.facts = *of->f, schedule_at_work.text = b.s;
+  return schedules_parse(c, "random", (bytes){(const uint8_t *)b.s, b.n});
+}
+/* Was the random schedule refused, with a reason? It is noted. */
+static bool is_refused(ctx *c) {
+  const diag *d = diag_first(c);
+  const char *colon = d ? strchr(d->text, ':') : NULL;
+  char why[400];
+  if (!schedule_at_work.changed || !colon || d->code != E_USAGE || strncmp(d->text, "kernel k", 8) || !d->pos.line)
+    return false;
+  general_reason(&schedule_at_work.facts, colon + 2, why, sizeof why);
+  note_schedule(schedule_at_work.changed, why);
+  return true;
+}
+static void set_sizes(ctx *c, const char *sizes) {
   memset(pc_dim, 0, sizeof pc_dim);
   for (uint32_t k = 0; *sizes && *sizes != ';'; k++) {
     size_t n = strcspn(sizes, "=");
@@ -1285,17 +1355,27 @@ static uint32_t check_sizes(const example *x, const char *target_name, int level
     pc_dim[k].value = strtoll(sizes + n + 1, &end, 10);
     sizes = end + strspn(end, " ");
   }
+}
+/* seed: of a random schedule; 0: the default ones */
+static uint32_t check_sizes(const example *x, const on_machine *on, const char *sizes, uint64_t seed) {
+  ctx *c = ctx_new();
+  volatile uint32_t bad = 1;
+  jit *volatile j = NULL;
+  uint8_t *volatile weights = NULL;
+  const char *what =
+      arena_fmt(ctx_arena(c), "%s (%s, -O%d, %.*s)", x->name, on->target, on->level, (int)strcspn(sizes, ";"), sizes);
+  set_sizes(c, sizes);
+  schedule_at_work.changed = 0;
   CTX_TRY(c) {
     const char *text = pc_constants(ctx_arena(c), x->text), *other = strstr(text, "reference:"),
                *refusal = strstr(text, "refused:");
-    emodule *m = expr_parse(c,
-                            arena_strndup(ctx_arena(c), text,
-                                          other     ? (size_t)(other - text)
-                                          : refusal ? (size_t)(refusal - text)
-                                                    : strlen(text)),
-                            "example"),
-            *ref = other ? expr_parse(c, other + strlen("reference:"), "reference") : m;
-    if (!m || !ref) ctx_unwind(c);
+    const char *given = on->level ? strstr(text, "schedule:") : NULL;
+    if (given) given += strlen("schedule:");
+    schedules *stated = seed    ? random_schedule(c, text, on, seed)
+                        : given ? schedules_parse(c, "given", (bytes){(const uint8_t *)given, strlen(given)})
+                                : NULL;
+    emodule *ref = other ? expr_parse(c, other + strlen("reference:"), "reference") : optimised(c, text, 0);
+    if (!ref) ctx_unwind(c);
     pass_check p = {.m = ref, .seed = 88172645463325252u};
     pc_inputs(&p, ctx_arena(c));
     numbers(&p);
@@ -1303,22 +1383,24 @@ static uint32_t check_sizes(const example *x, const char *target_name, int level
       refusal += strlen("refused:");
     else
       pc_reference(&p, ctx_arena(c));
-    p.m = m;
-    const target *t = machine(c, target_name);
-    expr_optimise(m, level, &(expr_observer){.skip = "widen"}); /* roundings stay where they are written */
-    splan *s = schedule_module(m, t, (schedule_opts){.level = level});
+    const target *t = machine(c, on->target);
+    p.m = optimised(c, text, on->level);
+    splan *s = schedule_module(p.m, t, (schedule_opts){.level = on->level, .stated = stated});
     for (uint32_t i = 0; i < s->launches.n; i++) s->launches.v[i].parallel = true; /* however little they do */
     program *q = program_build(s, "example");
-    j = jit_new(c, t, &(code_opts){.level = level});
+    j = jit_new(c, t, &(code_opts){.level = on->level});
     jit_add(j, q->l);
     weights = aligned_alloc(64, ((size_t)q->weight_bytes + 64) / 64 * 64);
     program_weights(q, 1, weights, NULL);
     bad = !program_verify(q, "test") + reads_beyond(what, q) + run(what, refusal, &p, q, j, weights, in_one_piece) +
           run(what, refusal, &p, q, j, weights, chunk_by_chunk) + run(what, refusal, &p, q, j, weights, in_thirds);
   }
-  CTX_CATCH {}
-  for (const diag *d = diag_first(c); d; d = d->next)
+  CTX_CATCH bad = !is_refused(c);
+  for (const diag *d = diag_first(c); d && bad; d = d->next)
     if (d->level == D_ERROR) printf("%s: %s\n", what, d->text);
+  if (schedule_at_work.changed && bad)
+    printf("%s: seed %llu\n%s\n", what, (unsigned long long)seed, schedule_at_work.text);
+  if (schedule_at_work.changed && j) note_schedule(schedule_at_work.changed, NULL);
   jit_free(j);
   free(weights);
   ctx_free(c);
@@ -1401,12 +1483,9 @@ static void kinds_of_tiles(void **state) {
 }
 
 /* ---- a test for each machine and example ----------------------------------------------------- */
-typedef struct on_machine {
-  const char *name, *target;
-  int level;
-} on_machine;
-static const on_machine machines[] = {
-    {"host", "host", 3}, {"small", "small", 3}, {"plain", "x86-64", 3}, {"simple", "host", 0}};
+static const on_machine machines[] = {{"host", "host", 3, false},     {"small", "small", 3, false},
+                                      {"plain", "x86-64", 3, false},  {"simple", "host", 0, false},
+                                      {"schedules", "host", 3, true}, {"small schedules", "small", 3, true}};
 typedef struct job {
   const on_machine *on;
   const example *x;
@@ -1419,8 +1498,13 @@ static void check(void **state) {
   bool here = t && t->here;
   ctx_free(c);
   if (!here) skip();
+  const char *asked = getenv("EK_SCHEDULES");
+  const uint64_t schedules = asked ? strtoull(asked, NULL, 10) : 1,
+                 seed = hash_bytes(j->x->name, strlen(j->x->name), j->on->target[0]);
   for (const char *s = j->x->sizes;; s += strspn(s, "; ")) {
-    bad += check_sizes(j->x, j->on->target, j->on->level, s);
+    if (!j->on->schedules) bad += check_sizes(j->x, j->on, s, 0);
+    for (uint64_t i = 0; i < schedules && j->on->schedules; i++)
+      bad += check_sizes(j->x, j->on, s, (seed ^ (uint64_t)(s - j->x->sizes)) + i + 1);
     s += strcspn(s, ";");
     if (!*s) break;
   }
@@ -1444,5 +1528,5 @@ int main(void) {
   tests[n++] = (struct CMUnitTest)cmocka_unit_test(kinds_of_tiles);
   int r = _cmocka_run_group_tests("schedule", tests, n, NULL, NULL);
   ctx_free(c);
-  return r;
+  return r + (int)tell_schedules(0);
 }
