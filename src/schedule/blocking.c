@@ -39,20 +39,20 @@ static bool rows_by_panels(kctx *k, nest *n, const accesses *acc, const choice *
   const u32vec *vars = &n->reds[0];
   if (!body || red->op != RED_SUM || red->where || body->kind != EX_OP || body->op != OP_MUL || !vars->n) return false;
   for (uint32_t i = 1; i < n->stages.n; i++)
-    if (value_reduces(&k->e, xs(k->m, n->stages.v[i])->value)) return false;
+    if (value_reduces(&k->e.view, xs(k->m, n->stages.v[i])->value)) return false;
   for (uint32_t q = 0; q < 2; q++) {
     const ex_node *x = exn(k->m, body->args[q]), *y = exn(k->m, body->args[!q]);
     if (x->kind != EX_LOAD || y->kind != EX_LOAD || x->type != red->acc || y->type != red->acc || x->otherwise ||
         y->otherwise)
       return false;
     const access *lane = access_of(acc, body->args[q]), *row = access_of(acc, body->args[!q]);
-    if (body->args[q] != ch->lane_load || !lane || !row || address_coef(&k->e, lane->address, ch->row) ||
-        address_coef(&k->e, row->address, ch->lane))
+    if (body->args[q] != ch->lane_load || !lane || !row || address_coef(&k->e.view, lane->address, ch->row) ||
+        address_coef(&k->e.view, row->address, ch->lane))
       continue;
     n->blocking.row = body->args[!q];
     *made = !lane->constant;
-    return address_coef(&k->e, row->address, ch->row) > 0 &&
-           address_coef(&k->e, row->address, vars->v[vars->n - 1]) == 1;
+    return address_coef(&k->e.view, row->address, ch->row) > 0 &&
+           address_coef(&k->e.view, row->address, vars->v[vars->n - 1]) == 1;
   }
   return false;
 }
@@ -137,14 +137,14 @@ bool kernel_row_streaming(kctx *k, nest *n, const accesses *acc, const choice *c
       !cost_streamed_sums_fit(t, rows, lanes, et_bytes((etype)red->acc)))
     return false;
   for (uint32_t i = 1; i < n->stages.n; i++)
-    if (value_reduces(&k->e, xs(k->m, n->stages.v[i])->value)) return false;
+    if (value_reduces(&k->e.view, xs(k->m, n->stages.v[i])->value)) return false;
   nest_facts *facts = kernel_nest_facts(k, &n->stages);
   if (facts) facts->streams = true;
   if (d && !directive_is(d, d->words.n - 1, "streamed")) return false;
   for (uint32_t i = 0; i < acc->n; i++) {
     const access *a = &acc->v[i];
-    const int64_t q = a->leader && !a->store && !a->constant && address_coef(&k->e, a->address, ch->lane) == 1
-                          ? address_coef(&k->e, a->address, n->reds[0].v[0])
+    const int64_t q = a->leader && !a->store && !a->constant && address_coef(&k->e.view, a->address, ch->lane) == 1
+                          ? address_coef(&k->e.view, a->address, n->reds[0].v[0])
                           : 0;
     if (q > 0)
       far |= cost_streams_pay(t, &(line_stream){.spacing = sat_mul64(q, a->bytes),
@@ -155,7 +155,7 @@ bool kernel_row_streaming(kctx *k, nest *n, const accesses *acc, const choice *c
   if (!far) return false;
   int64_t panels = lanes / width;
   n->blocking = (cache_blocking){.var = n->reds[0].v[0],
-                                 .step = schedule_adds_loads(&k->e, red) ? SUM_GROUP : STREAMED_ROWS,
+                                 .step = schedule_adds_loads(k->m, red) ? SUM_GROUP : STREAMED_ROWS,
                                  .panels = panels,
                                  .lanes = panels * width,
                                  .row_streaming = true};
@@ -195,11 +195,11 @@ void blocking_each(ectx *e, nest *n, lv from, lv to, void (*rows)(ectx *e, nest 
     vec_push(e->a, e->ranges, ((var_range){.var = p->var, .lo = at, .hi = next}));
     p->begins = at, p->last = lb_cmp(b, OP_GE, next, end);
   }
-  uint32_t nb = e->binds.n;
+  uint32_t nb = e->view.binds.n;
   e->sum_block = p->row_streaming ? p->var : 0;
   if (p->first) emit_bind(e, p->first, from), emit_bind(e, p->at, p->begins ? p->begins : lb_int(b, 0));
   rows(e, n);
-  emit_unbind(e, nb);
+  view_unbind(&e->view, nb);
   p->on = false, e->sum_block = 0;
   if (!p->ptr) return;
   e->ranges.n--;
@@ -253,9 +253,9 @@ static void stream_rows(ectx *e, const nest *n, const register_tile *t) {
   const cache_blocking *p = &n->blocking;
   const ex_node *load = exn(e->m, p->row);
   sz idx[MAX_RANK];
-  for (uint32_t i = 0; i < load->nargs; i++) idx[i] = emit_resolve(e, load->args[i]);
-  sz at = emit_address(e, emit_layout(e, load->tensor), idx);
-  int64_t step = address_coef(e, at, n->row.var);
+  for (uint32_t i = 0; i < load->nargs; i++) idx[i] = view_resolve(&e->view, load->args[i]);
+  sz at = view_address(e->c, view_layout(&e->view, load->tensor), idx);
+  int64_t step = address_coef(&e->view, at, n->row.var);
   lv next = lb_add(&e->b, lb_addi(&e->b, t->row, t->mr), lb_sub(&e->b, t->panel, p->from));
   vec_push(e->a, e->streams,
            ((stream){.ptr = emit_source(e, load->tensor),

@@ -78,7 +78,7 @@ static void follow(kctx *k, const u32vec *group, const tile_given *g, choice *ch
   if (g->lane_given && ch->lane != g->lane)
     kernel_refuse(k, lanes, "%s cannot run along the lanes: its sum has several leaders or an order of its own",
                   lanes->words.v[0]);
-  if (lanes) follow_lanes(k, lanes, nest_lanes(&k->e, group), ch);
+  if (lanes) follow_lanes(k, lanes, nest_lanes(&k->e.view, group), ch);
   if (g->row_given && !ch->lane) ch->row = g->row;
   if (g->row_given && ch->row != g->row)
     kernel_refuse(k, rows, "the rows of a tile cannot run along %s", rows->words.v[0]);
@@ -88,13 +88,13 @@ static void follow(kctx *k, const u32vec *group, const tile_given *g, choice *ch
 }
 static choice choose(kctx *k, const u32vec *group, const accesses *acc, const u32vec *domain, const u32vec *red,
                      bool probe) {
-  if (!k->p->level) return (choice){.mr = 1, .nv = 1, .lanes = nest_lanes(&k->e, group)};
+  if (!k->p->level) return (choice){.mr = 1, .nv = 1, .lanes = nest_lanes(&k->e.view, group)};
   tile_given g = {0};
   const directive *rows = stated(k, group, P_ROWS);
   const bool list = rows && *rows->words.v[0] == '('; /* one collapsed variable, or two that the tile collapses */
   g.lane = given_var(k, stated(k, group, P_LANES), domain, red, probe, &g.lane_given);
   g.row = given_var(k, rows, domain, red, probe || list, &g.row_given);
-  choice ch = tile_choose(&k->e, group, acc, domain, red, &g);
+  choice ch = tile_choose(&k->e.view, group, acc, domain, red, &g);
   if (probe) return ch;
   if (list && !g.row_given && !is_collapsed(k, rows, &ch))
     kernel_refuse(k, rows, "%s cannot be the rows of a tile", rows->words.v[0]);

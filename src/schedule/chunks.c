@@ -22,7 +22,7 @@ static int64_t few_chunks(const kctx *k) { return enough_chunks(k) / 2; }
 static uint32_t points_enough(kctx *k, const nvars *vars, int64_t *known) {
   uint32_t take = 0;
   *known = 1;
-  while (take < vars->n && *known < enough_chunks(k)) *known *= max64(1, emit_extent(k->c, vars->v[take++].extent, 1));
+  while (take < vars->n && *known < enough_chunks(k)) *known *= max64(1, view_extent(k->c, vars->v[take++].extent, 1));
   return take;
 }
 nvars kernel_loop_vars(kctx *k, const nest *n) {
@@ -36,7 +36,7 @@ static chunk_sizes sizes_of(kctx *k, nest *n, bool reduces) {
                 lanes = n->lane.var && !n->lane_reduced ? kernel_extent(k, n->lane.var, TYPICAL_LONG_ROW) : 0;
   chunk_sizes s = {.rows = mr, .lanes = width};
   if (n->row.var) {
-    const int64_t rows = emit_extent(k->c, nest_rows(n)->extent, TYPICAL_POINTS);
+    const int64_t rows = view_extent(k->c, nest_rows(n)->extent, TYPICAL_POINTS);
     s.rows = cost_chunk_rows(rows, mr);
     s.row_blocks = (rows + s.rows - 1) / s.rows;
   }

@@ -55,7 +55,7 @@ void outside_bounds(ectx *e, const ex_node *red, atom unrolled) {
         !counts_nothing(red, f->type, exn(e->m, f->otherwise)->k))
       continue;
     for (uint32_t d = 0; d < f->nargs; d++) {
-      sz at = emit_resolve(e, f->args[d]), coef, rest,
+      sz at = view_resolve(&e->view, f->args[d]), coef, rest,
          past = sym_addi(c, sym_sub(c, xt(e->m, f->tensor)->shape[d], at), -1);
       u32vec vars = {0};
       var_range r = {0};
@@ -72,7 +72,8 @@ void outside_bounds(ectx *e, const ex_node *red, atom unrolled) {
           !sym_is_int(c, sym_extent(c, r.var), &ext))
         continue;
       size = expr_typical(e->m, xt(e->m, f->tensor)->shape[d]);
-      bool asks = r.var != unrolled && !emit_in_range(e, emit_halo(e, fs.v[i]), d, at, xt(e->m, f->tensor)->shape[d]);
+      bool asks =
+          r.var != unrolled && !view_in_range(e->c, view_halo(&e->view, fs.v[i]), d, at, xt(e->m, f->tensor)->shape[d]);
       if (asks && several) continue;
       if (!asks && (red->op != RED_SUM || red->nargs < 2 || ext < 2 || !cost_bound_pays(k * (ext - 1), size))) continue;
       r.facts[0] = asks ? at : 0, r.facts[1] = asks ? past : 0;
@@ -118,13 +119,13 @@ bool open_condition(ectx *e, const ex_node *red) {
 /* The least (most) that a bound is over the values of these variables; false: it is not linear in them. */
 static bool extreme(ectx *e, sz bound, const var_spans *of, bool most, lv *out) {
   lv sum = lb_int(&e->b, 0);
-  bound = emit_resolve(e, bound);
+  bound = view_resolve(&e->view, bound);
   for (uint32_t i = 0; i < of->n; i++) {
     sz coef, rest;
     int64_t k;
-    if (!address_uses(e, bound, of->v[i].var)) continue;
+    if (!address_uses(&e->view, bound, of->v[i].var)) continue;
     if (!sym_linear(e->c, bound, of->v[i].var, &coef, &rest) || !sym_is_int(e->c, coef, &k) ||
-        address_uses(e, rest, of->v[i].var))
+        address_uses(&e->view, rest, of->v[i].var))
       return false;
     bound = rest;
     sum = lb_add(&e->b, sum, lb_muli(&e->b, (k > 0) == most ? of->v[i].last : of->v[i].first, k));

@@ -19,8 +19,8 @@ static bool is_constant(ectx *e, ex load) { return xt(e->m, exn(e->m, load)->ten
 static bool pair_address(ectx *e, ex x, atom var, sz *half) {
   const ex_node *n = exn(e->m, x);
   sz idx[MAX_RANK], coef, rest;
-  return emit_plain(e, x, idx) &&
-         sym_linear(e->c, emit_address(e, emit_layout(e, n->tensor), idx), var, &coef, &rest) &&
+  return view_plain(&e->view, x, idx) &&
+         sym_linear(e->c, view_address(e->c, view_layout(&e->view, n->tensor), idx), var, &coef, &rest) &&
          sym_eq(e->c, coef, sym_int(e->c, 1)) && sym_exact_div(e->c, rest, sym_int(e->c, 2), half);
 }
 void kernel_dots(ectx *e, nest *n) {
@@ -43,7 +43,7 @@ void kernel_dots(ectx *e, nest *n) {
     if (!k.row || !k.lane || !is_constant(e, k.lane) || is_constant(e, k.row) ||
         sym_int_or(e->c, sym_extent(e->c, k.var), 1) % 2)
       continue;
-    if (value_uses(e, k.row, n->lane.var) || (n->row.var && value_uses(e, k.lane, n->row.var)) ||
+    if (value_uses(&e->view, k.row, n->lane.var) || (n->row.var && value_uses(&e->view, k.lane, n->row.var)) ||
         !pair_address(e, k.row, k.var, &half))
       continue;
     vec_push(e->a, n->dots, k);

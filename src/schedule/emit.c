@@ -10,6 +10,7 @@
 
 void emit_begin(ectx *e, splan *p, lfunc *f, launch *l, arena *a) {
   memset(e, 0, sizeof *e);
+  view_begin(&e->view, p, a);
   e->p = p;
   e->m = p->m;
   e->c = p->m->c;
@@ -19,7 +20,6 @@ void emit_begin(ectx *e, splan *p, lfunc *f, launch *l, arena *a) {
   e->lanes = 1;
   e->l = l;
   e->arg_of = map_new(e->a);
-  e->bind_of = map_new(e->a);
   emit_epoch(e);
   emit_scope(e);
 }
@@ -67,82 +67,7 @@ static bool recall(ectx *e, uint64_t key, uint64_t *v) {
     if (map_getu(s->m, key, v)) return true;
   return false;
 }
-void emit_bind_ex(ectx *e, binding b) {
-  uint64_t had;
-  b.hides = map_getu(e->bind_of, b.var, &had) ? (uint32_t)had : 0;
-  b.resolving = e->resolving;
-  if (b.subst || (b.hides && e->binds.v[b.hides - 1].subst)) e->resolving = ++e->p->resolvings;
-  e->substs += b.subst != 0;
-  vec_push(e->a, e->binds, b);
-  map_putu(e->bind_of, b.var, e->binds.n);
-}
-void emit_bind(ectx *e, atom var, lv base) { emit_bind_ex(e, (binding){.var = var, .base = base}); }
-void emit_unbind(ectx *e, uint32_t n) {
-  while (e->binds.n > n) {
-    const binding *b = &e->binds.v[--e->binds.n];
-    e->substs -= b->subst != 0;
-    e->resolving = b->resolving;
-    map_putu(e->bind_of, b->var, b->hides);
-  }
-}
-static binding *bound(ectx *e, atom a) {
-  uint64_t at;
-  return map_getu(e->bind_of, a, &at) && at ? &e->binds.v[at - 1] : NULL;
-}
-static sz subst_atom(ctx *c, void *env, atom a) {
-  ectx *e = env;
-  if (sym_kind(c, a) != AT_VAR) return 0;
-  binding *b = bound(e, a);
-  return b ? b->subst : 0;
-}
-/* An atom's size simplified under the facts of this branch: as its formula was written, before chunks and merged
- * loops make it hard to see through. A branch in which a divisor is 0 is about an empty tensor and is never taken:
- * any value will do. */
-static sz built_anew(ctx *c, void *env, atom a) {
-  sz g[3];
-  uint32_t n = sym_args(c, a, g);
-  if (!n || sym_kind(c, a) == AT_VAR) return 0;
-  for (uint32_t i = 0; i < n; i++) g[i] = sym_subst(c, g[i], built_anew, env);
-  if (n == 3) return sym_sel(c, g[0], g[1], g[2]);
-  if (sym_kind(c, a) == AT_DIV && sym_int_or(c, g[1], 1) == 0) return g[1];
-  return sym_kind(c, a) == AT_DIV   ? sym_div(c, g[0], g[1])
-         : sym_kind(c, a) == AT_MIN ? sym_min(c, g[0], g[1])
-                                    : sym_max(c, g[0], g[1]);
-}
-/* What is known of x (0: a size, 1: a value) under the substitutions and facts of the moment: if it is, *to. */
-static struct resolved *known_of(ectx *e, int value, uint32_t x, bool *is) {
-  enum { KNOWN = 4096 };
-  struct resolved **all = &e->p->resolved[value], now = {.from = x, .state = sym_state(e->c), .by = e->resolving};
-  if (!*all) *all = arena_array(e->p->l->a, KNOWN, sizeof **all);
-  struct resolved *k = &(*all)[hash_u32(x + hash_u32(now.by)) % KNOWN];
-  *is = k->to && k->from == now.from && k->state == now.state && k->by == now.by;
-  if (!*is) *k = now;
-  return k;
-}
-sz emit_resolve(ectx *e, sz x) {
-  bool is;
-  if (e->assumed) x = sym_subst(e->c, x, built_anew, NULL);
-  if (!e->substs || sym_is_int(e->c, x, NULL)) return x;
-  struct resolved *known = known_of(e, 0, x, &is);
-  if (is) return known->to;
-  for (int i = 0; i < 4; i++) { /* a substitution may name variables that are substituted themselves */
-    sz y = sym_subst(e->c, x, subst_atom, e);
-    if (y == x) break;
-    x = y;
-  }
-  return known->to = x;
-}
-
-static sz resolve_atom(void *env, emodule *m, atom a) {
-  sz x = sym_of_atom(m->c, a), y = sym_kind(m->c, a) == AT_VAR ? emit_resolve(env, x) : x;
-  return y == x ? 0 : y;
-}
-ex emit_canonical(ectx *e, ex x) {
-  bool is;
-  struct resolved *known = known_of(e, 1, x, &is);
-  if (is) return known->to;
-  return known->to = expr_rewrite(e->m, x, &(ex_map){.atom = resolve_atom, .env = e});
-}
+void emit_bind(ectx *e, atom var, lv base) { view_bind(&e->view, (binding){.var = var, .base = base}); }
 
 /* ---- does a value depend on the row copy, the lane? ------------------------------------------ */
 enum { D_ROW = 1, D_LANE = 2 };
@@ -154,7 +79,7 @@ static unsigned dep_sz(ectx *e, sz x) {
   if (sym_is_int(e->c, x, NULL)) return 0;
   sym_atoms(e->c, x, AT_VAR, e->a, &at);
   for (uint32_t i = 0; i < at.n; i++) {
-    binding *b = bound(e, at.v[i]);
+    binding *b = view_bound(&e->view, at.v[i]);
     if (!b) continue;
     if (b->row_step) d |= D_ROW;
     if (b->lane) d |= D_LANE;
@@ -166,17 +91,6 @@ static unsigned dep_sz(ectx *e, sz x) {
 }
 bool emit_scalar(ectx *e, ex x) { return !dep_ex(e, x); }
 bool emit_varies(ectx *e, sz x) { return (dep_sz(e, x) & D_LANE) != 0; }
-static const local *local_of(ectx *e, tid t) {
-  for (uint32_t i = e->locals.n; i-- > 0;)
-    if (e->locals.v[i].t == t) return &e->locals.v[i];
-  return NULL;
-}
-/* Where a tensor lies in scratch, whether its values are in registers as well or not; NULL: where all tensors lie. */
-static const local *place_of(ectx *e, tid t) {
-  for (uint32_t i = e->locals.n; i-- > 0;)
-    if (e->locals.v[i].t == t && e->locals.v[i].lay) return &e->locals.v[i];
-  return NULL;
-}
 static unsigned dep_ex(ectx *e, ex x) {
   if (!x) return 0;
   u32vec *known = &e->p->depends;
@@ -186,12 +100,12 @@ static unsigned dep_ex(ectx *e, ex x) {
   unsigned d = 0;
   switch (n->kind) {
   case EX_INDEX:
-    d = dep_sz(e, emit_resolve(e, n->index));
+    d = dep_sz(e, view_resolve(&e->view, n->index));
     break;
   case EX_LOAD: {
-    const local *l = local_of(e, n->tensor);
+    const local *l = view_local(&e->view, n->tensor);
     if (l && l->regs) d = l->single ? 0 : D_ROW | (l->regs_vec ? D_LANE : 0);
-    for (uint32_t i = 0; i < n->nargs; i++) d |= dep_sz(e, emit_resolve(e, n->args[i]));
+    for (uint32_t i = 0; i < n->nargs; i++) d |= dep_sz(e, view_resolve(&e->view, n->args[i]));
     d |= dep_ex(e, n->otherwise);
     break;
   }
@@ -218,11 +132,11 @@ static lv emit_atom(ectx *e, atom a, int64_t *off) {
   switch (sym_kind(e->c, a)) {
   case AT_SYMBOL: {
     sz def;
-    if (sym_definition(e->c, a, &def) && !emit_resolve(e, def)) return emit_size(e, def);
+    if (sym_definition(e->c, a, &def) && !view_resolve(&e->view, def)) return emit_size(e, def);
     return emit_symbol(e, sym_of_atom(e->c, a));
   }
   case AT_VAR: {
-    binding *b = bound(e, a);
+    binding *b = view_bound(&e->view, a);
     if (!b) ctx_bug(e->c, "schedule: variable %s of kernel %s is not bound", sym_name(e->c, a), e->f->name);
     *off = copy_offset(e, b);
     return b->rows ? b->rows[e->r] : b->base;
@@ -255,7 +169,7 @@ static lv emit_atom(ectx *e, atom a, int64_t *off) {
 /* A scalar size. The constant part, with the copies' constant offsets in it, is added last, so that all copies share
  * the rest and the constant becomes a displacement. */
 lv emit_size(ectx *e, sz x) {
-  x = emit_resolve(e, x);
+  x = view_resolve(&e->view, x);
   int64_t konst = 0;
   if (sym_is_int(e->c, x, &konst)) return lb_int(&e->b, konst);
   u32vec at = {0};
@@ -304,7 +218,7 @@ sz emit_lane_coef(ectx *e, sz address, sz *rest) {
 static ltype ivec(ectx *e) { return lt(ET_I64, e->lanes); }
 /* An index as a vector over the lanes (general case). */
 static lv size_vec(ectx *e, sz x) {
-  x = emit_resolve(e, x);
+  x = view_resolve(&e->view, x);
   if (!(dep_sz(e, x) & D_LANE)) return lb_splat(&e->b, (uint16_t)e->lanes, emit_size(e, x));
   lv sum = 0;
   int64_t konst = 0;
@@ -322,7 +236,7 @@ static lv size_vec(ectx *e, sz x) {
     for (uint32_t j = 0; j < na; j++) {
       lv v;
       sz one = sym_of_atom(e->c, as[j]);
-      binding *b = sym_kind(e->c, as[j]) == AT_VAR ? bound(e, as[j]) : NULL;
+      binding *b = sym_kind(e->c, as[j]) == AT_VAR ? view_bound(&e->view, as[j]) : NULL;
       if (b && b->lane) {
         lv s = lb_addi(&e->b, b->base, copy_offset(e, b));
         v = lb_op(&e->b, OP_ADD, ivec(e), lb_splat(&e->b, (uint16_t)e->lanes, s), lb_iota(&e->b, ivec(e)), 0);
@@ -372,86 +286,20 @@ static lv lane_mask(ectx *e) {
   return lb_op(&e->b, OP_LT, lt(ET_BOOL, e->lanes), lb_iota(&e->b, ivec(e)),
                lb_splat(&e->b, (uint16_t)e->lanes, e->count), 0);
 }
-const layout *emit_layout(ectx *e, tid t) {
-  const local *l = place_of(e, t);
-  return l ? l->lay : &e->p->layouts[t];
-}
-sz emit_address(ectx *e, const layout *lay, const sz *idx) {
-  ctx *c = e->c;
-  enum { MOST = 2 * MAX_RANK };
-  sz at = lay->base, val[MOST], stride[MOST];
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < lay->rank; i++) {
-    const laxis *x = &lay->axes[i];
-    sz rem = idx[i];
-    for (uint32_t d = x->n; d-- > 0;) {
-      if (n == MOST) at = sym_dot(c, at, val, stride, n), n = 0;
-      val[n] = rem, stride[n] = x->d[d].stride;
-      if (d > 0) {
-        sz q;
-        if (sym_int_or(c, x->d[d].extent, 1) == 0)
-          val[n] = rem; /* an empty tensor: never accessed */
-        else if (sym_divmod(c, rem, x->d[d].extent, &q, &val[n], NULL, NULL))
-          rem = q;
-        else {
-          val[n] = sym_mod(c, rem, x->d[d].extent);
-          rem = sym_div(c, rem, x->d[d].extent);
-        }
-      }
-      n++;
-    }
-  }
-  return sym_dot(c, at, val, stride, n);
-}
-bool emit_in_range(ectx *e, const layout *lay, uint32_t ax, sz idx, sz size) {
-  ctx *c = e->c;
-  sz lo = idx;
-  if (lay) {
-    if (lay->axes[ax].lo) lo = sym_add(c, lo, lay->axes[ax].lo);
-    if (lay->axes[ax].hi) size = sym_add(c, size, lay->axes[ax].hi);
-  }
-  return sym_ge0(c, lo) && sym_lt(c, idx, size);
-}
-static scalar identity_const(ectx *e, ex x, bool *is) {
-  const ex_node *n = exn(e->m, x);
-  *is = n->kind == EX_CONST;
-  return n->k;
-}
-const layout *emit_halo(ectx *e, ex load) {
-  const ex_node *n = exn(e->m, load);
-  const layout *lay = emit_layout(e, n->tensor);
-  if (!n->otherwise || !lay->fill) return NULL;
-  bool is;
-  scalar k = identity_const(e, n->otherwise, &is);
-  return is && memcmp(&k, lay->fill, sizeof k) == 0 ? lay : NULL;
-}
-/* Resolves the indices of a load; which of them are certain to be inside, the halo included where it holds what is
- * read outside. */
-static bool reads_inside(ectx *e, ex load, sz *idx, bool *safe) {
-  const ex_node *n = exn(e->m, load);
-  const layout *halo = emit_halo(e, load);
-  bool all = true;
-  for (uint32_t i = 0; i < n->nargs; i++) {
-    idx[i] = emit_resolve(e, n->args[i]);
-    safe[i] = emit_in_range(e, halo, i, idx[i], xt(e->m, n->tensor)->shape[i]);
-    all &= safe[i];
-  }
-  return all;
-}
 /* the address at that step of the window, if the read is certain to be inside there */
 static bool window_at(ectx *e, const layout *lay, ex load, int64_t step, sz *addr) {
-  const uint32_t nb = e->binds.n;
+  const uint32_t nb = e->view.binds.n;
   sz idx[MAX_RANK];
   bool safe[MAX_RANK];
-  emit_bind_ex(e, (binding){.var = e->window, .subst = sym_int(e->c, step)});
-  bool in = reads_inside(e, load, idx, safe);
-  emit_unbind(e, nb);
-  *addr = emit_address(e, lay, idx);
+  view_bind(&e->view, (binding){.var = e->window, .subst = sym_int(e->c, step)});
+  bool in = view_inside(&e->view, load, idx, safe);
+  view_unbind(&e->view, nb);
+  *addr = view_address(e->c, lay, idx);
   return in || EK_PLANTED("schedule-window");
 }
 static strided_steps steps_of(ectx *e, ex load, sz addr) {
   strided_steps s = {.addr = addr};
-  const layout *lay = emit_layout(e, exn(e->m, load)->tensor);
+  const layout *lay = view_layout(&e->view, exn(e->m, load)->tensor);
   sz first, last;
   if (!e->shared || !window_at(e, lay, load, 0, &first) ||
       !window_at(e, lay, load, sym_int_or(e->c, sym_extent(e->c, e->window), 1) - 1, &last))
@@ -488,17 +336,12 @@ static evalue load_at(ectx *e, ex load, etype t, lv ptr, sz addr, lv mask, bool 
   if (!mask) mask = lane_mask(e);
   return (evalue){lb_gather(&e->b, lt(t, e->lanes), ptr, size_vec(e, addr), mask), true};
 }
-bool emit_plain(ectx *e, ex load, sz *idx) {
-  bool safe[MAX_RANK];
-  const local *l = local_of(e, exn(e->m, load)->tensor);
-  return !(l && l->regs) && reads_inside(e, load, idx, safe);
-}
 lv emit_source(ectx *e, tid t) {
-  const local *l = place_of(e, t);
-  return l ? l->ptr : emit_buffer(e, emit_layout(e, t)->buffer, false);
+  const local *l = view_scratch(&e->view, t);
+  return l ? l->ptr : emit_buffer(e, view_layout(&e->view, t)->buffer, false);
 }
 lv emit_packed(ectx *e, const packed *k, sz off) { /* the lane variable counts from lane_base within the pack */
-  binding *b = bound(e, e->lane);
+  binding *b = view_bound(&e->view, e->lane);
   return lb_addi(&e->b,
                  lb_add(&e->b, emit_size(e, off),
                         k->lane_base ? lb_sub(&e->b, b->base, emit_size(e, k->lane_base)) : lb_int(&e->b, 0)),
@@ -524,8 +367,8 @@ static evalue emit_held(ectx *e, ex x, const local *l) {
   evalue v = {l->regs[l->single ? 0 : e->r * TILE_V + e->v], l->regs_vec};
   lv all = 0, cond = 0; /* of all lanes; of each */
   for (uint32_t i = 0; i < n.nargs && n.otherwise; i++) {
-    const sz idx = emit_resolve(e, n.args[i]);
-    if (emit_in_range(e, NULL, i, idx, t->shape[i])) continue;
+    const sz idx = view_resolve(&e->view, n.args[i]);
+    if (view_in_range(e->c, NULL, i, idx, t->shape[i])) continue;
     const bool lanewise = (dep_sz(e, idx) & D_LANE) != 0;
     lv *to = lanewise ? &cond : &all,
        in = lanewise ? lanes_inside(e, idx, t->shape[i]) : inside(e, emit_size(e, idx), t->shape[i]);
@@ -551,7 +394,7 @@ typedef struct tensor_load {
 } tensor_load;
 /* A load of places that are all inside. */
 static evalue load_inside(ectx *e, const tensor_load *d, bool lanewise) {
-  sz addr = emit_address(e, d->lay, d->idx);
+  sz addr = view_address(e->c, d->lay, d->idx);
   lv rows[TILE_V];
   if (!lanewise || !lanes_load_rows(e, d->t->type, d->ptr, addr, rows))
     return load_at(e, d->load, d->t->type, d->ptr, addr, 0, lanewise);
@@ -571,7 +414,7 @@ static evalue load_guarded(ectx *e, const tensor_load *d) {
     lv in = inside(e, emit_size(e, d->idx[i]), d->t->shape[i]);
     cond = cond ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), cond, in, 0) : in;
   }
-  lv at = emit_size(e, emit_address(e, d->lay, d->idx));
+  lv at = emit_size(e, view_address(e->c, d->lay, d->idx));
   if (some) at = lb_op(&e->b, OP_SEL, lt(ET_I64, 1), cond, at, emit_size(e, d->lay->base));
   lv v = some ? lb_load(&e->b, lt(type, 1), d->ptr, at) : lb_load_ex(&e->b, lt(type, 1), d->ptr, at, cond, 0, 0, 0);
   if (!d->n.otherwise) return (evalue){v, false};
@@ -587,7 +430,7 @@ static evalue load_masked(ectx *e, tensor_load *d) {
   const sz *shape = d->t->shape;
   lv all = 0, cond = 0; /* of all lanes; of each */
   ltype bt = lt(ET_BOOL, e->lanes);
-  uint32_t nb = e->binds.n;
+  uint32_t nb = e->view.binds.n;
   for (uint32_t i = 0; i < d->n.nargs; i++) {
     if (d->safe[i] || (dep_sz(e, d->idx[i]) & D_LANE)) continue;
     lv v = emit_size(e, d->idx[i]), in = inside(e, v, shape[i]);
@@ -612,8 +455,8 @@ static evalue load_masked(ectx *e, tensor_load *d) {
   lv mask = cond;
   if (mask && e->count)
     mask = EK_PLANTED("schedule-mask") ? lane_mask(e) : lb_op(&e->b, OP_AND, bt, mask, lane_mask(e), 0);
-  evalue v = load_at(e, d->load, d->t->type, d->ptr, emit_address(e, d->lay, d->idx), mask, true);
-  emit_unbind(e, nb);
+  evalue v = load_at(e, d->load, d->t->type, d->ptr, view_address(e->c, d->lay, d->idx), mask, true);
+  view_unbind(&e->view, nb);
   if (!d->n.otherwise) return v;
   if (all) all = lb_splat(&e->b, (uint16_t)e->lanes, all), cond = cond ? lb_op(&e->b, OP_AND, bt, cond, all, 0) : all;
   evalue o = emit_value(e, d->n.otherwise);
@@ -622,7 +465,7 @@ static evalue load_masked(ectx *e, tensor_load *d) {
 }
 static evalue emit_load(ectx *e, ex x) {
   tensor_load d = {.load = x, .n = *exn(e->m, x)};
-  const local *l = local_of(e, d.n.tensor);
+  const local *l = view_local(&e->view, d.n.tensor);
   if (l && l->regs) return emit_held(e, x, l);
   for (uint32_t i = 0; i < e->packs.n; i++)
     if (e->packs.v[i].load == x) {
@@ -631,8 +474,8 @@ static evalue emit_load(ectx *e, ex x) {
       return (evalue){lb_load_ex(&e->b, lt((etype)d.n.type, e->lanes), k->ptr, emit_packed(e, k, k->off), 0, 0, 0, 0),
                       true};
     }
-  d.lay = emit_layout(e, d.n.tensor), d.t = xt(e->m, d.n.tensor), d.ptr = emit_source(e, d.n.tensor);
-  bool ok = reads_inside(e, x, d.idx, d.safe), lanewise = false;
+  d.lay = view_layout(&e->view, d.n.tensor), d.t = xt(e->m, d.n.tensor), d.ptr = emit_source(e, d.n.tensor);
+  bool ok = view_inside(&e->view, x, d.idx, d.safe), lanewise = false;
   for (uint32_t i = 0; i < d.n.nargs; i++) lanewise |= (dep_sz(e, d.idx[i]) & D_LANE) != 0;
   return ok ? load_inside(e, &d, lanewise) : lanewise ? load_masked(e, &d) : load_guarded(e, &d);
 }
@@ -675,8 +518,8 @@ static bool sums_products(ectx *e, const ex_node *n) {
   return n->op == RED_SUM && b->kind == EX_OP && b->op == OP_MUL && b->type == n->acc &&
          et_kind((etype)n->acc) == K_FLOAT && !n->where && !(e->count && e->lane_reduced);
 }
-bool schedule_adds_loads(ectx *e, const ex_node *n) {
-  const ex_node *b = exn(e->m, n->body);
+bool schedule_adds_loads(const emodule *m, const ex_node *n) {
+  const ex_node *b = exn(m, n->body);
   return n->op == RED_SUM && et_kind((etype)n->acc) == K_FLOAT && !n->where && b->kind == EX_LOAD && !b->otherwise;
 }
 /* acc = combine(acc, body) where `where`; body of a sum of products becomes an fma. Without acc: the body alone */
@@ -771,7 +614,7 @@ static evalue emit_reduce(ectx *e, ex x) {
     schedule_arg_start(e, &n, false, ln, &acc, &pay, &found);
   else
     acc = lb_reg(&e->b, lb_const(&e->b, lt(at, ln), red_identity((rop)n.op, at)));
-  uint32_t nb = e->binds.n;
+  uint32_t nb = e->view.binds.n;
   u32vec vars = {0};
   long_sum blocks = {0};
   for (uint32_t i = 0; i < n.nargs; i++) vec_push(e->a, vars, n.args[i]);
@@ -795,7 +638,7 @@ static evalue emit_reduce(ectx *e, ex x) {
     if (first[i]) long_sum_close(e, first[i], last[i]);
   }
   long_sum_end(e, &blocks);
-  emit_unbind(e, nb);
+  view_unbind(&e->view, nb);
   if (schedule_is_arg((rop)n.op)) return (evalue){lb_get(&e->b, pay), vec};
   lv r = lb_get(&e->b, acc);
   if ((etype)n.type != at) r = lb_op(&e->b, OP_CAST, lt((etype)n.type, ln), r, 0, 0);
@@ -817,7 +660,7 @@ evalue emit_value(ectx *e, ex x) {
       r.v = lb_const(&e->b, lt((etype)n.type, 1), n.k);
       break;
     case EX_INDEX: {
-      sz i = emit_resolve(e, n.index);
+      sz i = view_resolve(&e->view, n.index);
       if (d & D_LANE)
         r = (evalue){size_vec(e, i), true};
       else
@@ -848,21 +691,21 @@ evalue emit_value(ectx *e, ex x) {
 }
 
 lv emit_target(ectx *e, tid t) {
-  const local *l = place_of(e, t);
-  return l ? l->ptr : emit_buffer(e, emit_layout(e, t)->buffer, true);
+  const local *l = view_scratch(&e->view, t);
+  return l ? l->ptr : emit_buffer(e, view_layout(&e->view, t)->buffer, true);
 }
 void emit_store(ectx *e, tid t, const sz *index, evalue v, sop op) {
-  const layout *lay = emit_layout(e, t);
+  const layout *lay = view_layout(&e->view, t);
   tensor *tt = xt(e->m, t);
   lv ptr = emit_target(e, t);
   sz idx[MAX_RANK] = {0};
   bool lanewise = false;
   for (uint32_t i = 0; i < lay->rank; i++) {
     if (sym_int_or(e->c, tt->shape[i], 1) == 0) return; /* the tensor has no elements */
-    idx[i] = emit_resolve(e, index[i]);
+    idx[i] = view_resolve(&e->view, index[i]);
     lanewise |= (dep_sz(e, idx[i]) & D_LANE) != 0;
   }
-  sz addr = emit_address(e, lay, idx), rest;
+  sz addr = view_address(e->c, lay, idx), rest;
   if (!lanewise) {
     if (v.vec && e->lanes > 1)
       ctx_bug(e->c, "schedule: a vector stored to one place of %s in %s", tt->name, e->f->name);

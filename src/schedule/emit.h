@@ -11,7 +11,7 @@
  */
 #ifndef EK_SCHEDULE_EMIT_H
 #define EK_SCHEDULE_EMIT_H
-#include "schedule/schedule.h"
+#include "schedule/index_view.h"
 
 /* A value of the current copy of a formula. */
 typedef struct evalue {
@@ -21,45 +21,6 @@ typedef struct evalue {
   bool vec;
 } evalue;
 
-/* What a variable of a formula is while a tile is emitted: see the three ways above. */
-typedef struct binding {
-  atom var; /* the variable */
-  /* value of the variable at copy (0, 0); 0: it is the constant 0 */
-  lv base;
-  /* added to base for each row of the tile */
-  int64_t row_step;
-  /* added to base for each vector of the tile */
-  int64_t vec_step;
-  /* row_step counts the row's number modulo this; 0: the number itself */
-  uint32_t row_mod;
-  /* row_step counts the row's number divided by this, where row_mod is 0; 0: the number itself */
-  uint32_t row_div;
-  /* the value for each row of the tile, instead of base and row_step; NULL: these hold */
-  const lv *rows;
-  /* it is the lane variable: lane l has l added */
-  bool lane;
-  /* it is this size over other variables; 0: it is no substitution */
-  sz subst;
-  /* index + 1 of the binding of the same variable that this one hides; 0: none */
-  uint32_t hides;
-  /* ectx.resolving before this binding */
-  uint32_t resolving;
-} binding;
-
-/* Where a tensor lives while its kernel runs, instead of its global layout: in registers or in scratch. */
-typedef struct local {
-  tid t; /* the tensor */
-  /* values in registers, regs[r * TILE_V + v], read only at the point that is being computed; NULL: it is in scratch */
-  lv *regs;
-  /* the values in registers are vectors */
-  bool regs_vec;
-  /* regs[0] is the value of all copies */
-  bool single;
-  /* pointer to the tensor's scratch; 0: it is in registers */
-  lv ptr;
-  /* its layout in scratch; NULL: it is in registers */
-  const layout *lay;
-} local;
 /* A load whose constant (or packed) operand has a storage of its own: address = off (scalar) + lane. */
 typedef struct packed {
   /* the load that reads the operand */
@@ -168,7 +129,9 @@ typedef struct memo_scope {
   struct memo_scope *up;
 } memo_scope;
 typedef struct ectx {
-  /* the plan that the kernel belongs to */
+  /* what the variables and tensors are at the current place */
+  index_view view;
+  /* the plan that the kernel belongs to; so are the module, the context and the arena those of the view */
   splan *p;
   /* the module of the stages */
   emodule *m;
@@ -202,16 +165,6 @@ typedef struct ectx {
   atom lane;
   /* the second variable on the rows; 0: none */
   atom row2;
-  /* what the variables are; a later binding hides an earlier one of the same variable */
-  VEC(binding) binds;
-  /* variable -> 1 + index of its last binding, or 0 */
-  map *bind_of;
-  /* number of bindings that substitute */
-  uint32_t substs;
-  /* identifies the set of these bindings, see splan.resolved */
-  uint32_t resolving;
-  /* tensors that live in registers or in scratch */
-  VEC(local) locals;
   /* loads that read packed operands */
   VEC(packed) packs;
   /* reductions that run over a part of their range */
@@ -245,8 +198,6 @@ typedef struct ectx {
   lv *second;
   /* the variable of a sum of loads of which whole groups are being added (micro_kernel.c); 0: none */
   atom sum_block;
-  /* sizes are simplified under facts that hold in the current branch only */
-  bool assumed;
   /* bool: the current step of a recurrence goes through its constants from behind; 0: in no recurrence */
   lv back;
   /* values emitted so far that may be used again */
@@ -259,10 +210,6 @@ typedef struct ectx {
   uint32_t epoch;
 } ectx;
 
-/* What an extent is, if it is known: at most SAT64, so that what is computed of it does not overflow. */
-static inline int64_t emit_extent(ctx *c, sz extent, int64_t otherwise) {
-  return min64(sym_int_or(c, extent, otherwise), SAT64);
-}
 enum { TILE_V = BITSET_WORD }; /* registers of a tile: regs[r * TILE_V + v]; its rows are the bits of a word */
 scalar schedule_identity(rop op, etype t);
 sop schedule_combine(rop op);
@@ -278,7 +225,7 @@ bool long_sum_block(ectx *e, atom var, lv *lo, lv *hi);
 void long_sum_close(ectx *e, lv lo, lv hi);
 void long_sum_end(ectx *e, long_sum *s);
 /* a float sum whose step is a load and an addition */
-bool schedule_adds_loads(ectx *e, const ex_node *n);
+bool schedule_adds_loads(const emodule *m, const ex_node *n);
 void schedule_arg_start(ectx *e, const ex_node *n, bool lane_reduced, uint32_t lanes, lv *best, lv *pay, lv *found);
 void schedule_arg_step(ectx *e, const ex_node *n, lv best, lv pay, lv found, bool vec, uint32_t lanes);
 /* a: memory that is needed while f is made */
@@ -288,22 +235,13 @@ lv emit_symbol(ectx *e, sz size);                     /* a size of the module as
 /* the bindings of row and lane, or the locals, have changed */
 void emit_epoch(ectx *e);
 void emit_scope(ectx *e);
-void emit_unscope(ectx *e); /* ends what emit_scope began, around a nested loop body */
-void emit_bind(ectx *e, atom var, lv base);
-void emit_bind_ex(ectx *e, binding b);
-void emit_unbind(ectx *e, uint32_t n); /* drops all bindings but the first n */
-sz emit_resolve(ectx *e, sz x);        /* applies the substitutions */
-/* the same value with the substitutions applied: equal values of different stages become equal nodes */
-ex emit_canonical(ectx *e, ex x);
-lv emit_size(ectx *e, sz x); /* scalar i64; x must not depend on the lane variable */
+void emit_unscope(ectx *e);                 /* ends what emit_scope began, around a nested loop body */
+void emit_bind(ectx *e, atom var, lv base); /* the variable is that value of the code */
+lv emit_size(ectx *e, sz x);                /* scalar i64; x must not depend on the lane variable */
 evalue emit_value(ectx *e, ex x);
 /* is it one value for all rows and lanes of the tile? */
 bool emit_scalar(ectx *e, ex x);
-lv emit_vec(ectx *e, evalue x, etype t);                    /* broadcast to `lanes` */
-sz emit_address(ectx *e, const layout *lay, const sz *idx); /* linear offset within the buffer */
-const layout *emit_layout(ectx *e, tid t);                  /* layout of a tensor, local or global */
-/* the load needs no guard; its resolved indices */
-bool emit_plain(ectx *e, ex load, sz *idx);
+lv emit_vec(ectx *e, evalue x, etype t); /* broadcast to `lanes` */
 /* pointer to where a tensor that is read lies */
 lv emit_source(ectx *e, tid t);
 /* fixed_point.c: this copy's vector, in its lanes' steps */
@@ -315,15 +253,11 @@ void emit_store(ectx *e, tid t, const sz *idx, evalue v, sop op);
 /* coefficient of the lane variable; 0 when not linear */
 sz emit_lane_coef(ectx *e, sz address, sz *rest);
 bool emit_varies(ectx *e, sz x); /* does the size differ from lane to lane? */
-/* where its tensor lies, if the halo there holds what is read outside; NULL */
-const layout *emit_halo(ectx *e, ex load);
-/* is the index proved to be inside, halo included? */
-bool emit_in_range(ectx *e, const layout *lay, uint32_t axis, sz idx, sz size);
 /* lanes.c: a load of lanes that lie near each other, though not side by side; 0: not so, and nothing was emitted. */
 enum { MAX_LANE_STEP = 4 }; /* the farthest from lane to lane */
 enum { MAX_LANES = 64 };    /* lanes of a vector whose places are looked at one by one */
 /* would an access be a strided one, in whole tiles? */
-bool lanes_strided(ectx *e, sz addr, atom lane, uint32_t lanes);
+bool lanes_strided(ctx *c, sz addr, atom lane, uint32_t lanes);
 /* of steps that stand one after the other: the address at the first one, how far this one and the last one are from
  * it */
 typedef struct strided_steps {

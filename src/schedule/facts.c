@@ -15,7 +15,7 @@ nest_facts *kernel_nest_facts(const kctx *k, const u32vec *group) {
 }
 static loop_facts loop_of(kctx *k, atom v, bool reduced) {
   return (loop_facts){.name = arena_strdup(k->p->l->a, kernel_var_text(k, v)),
-                      .extent = emit_extent(k->c, sym_extent(k->c, v), -1),
+                      .extent = view_extent(k->c, sym_extent(k->c, v), -1),
                       .reduced = reduced,
                       .unrolls = kernel_extent(k, v, INT64_MAX) <= WINDOW_STEPS};
 }
@@ -31,7 +31,7 @@ static void add_operands(kctx *k, const accesses *acc, nest_facts *n) {
 void kernel_note_nest(kctx *k, const u32vec *group, const accesses *acc, const u32vec *domain, const u32vec *red) {
   if (!k->facts || kernel_nest_facts(k, group)) return;
   const ex_node *root = exn(k->m, xs(k->m, group->v[0])->value);
-  const uint32_t L = nest_lanes(&k->e, group);
+  const uint32_t L = nest_lanes(&k->e.view, group);
   nest_facts n = {.name = kernel_nest_name(k, group),
                   .lanes = L << EK_PLANTED("schedule-facts"),
                   .half_lanes = tile_halves(k->p->t, L),
@@ -45,11 +45,11 @@ void kernel_note_nest(kctx *k, const u32vec *group, const accesses *acc, const u
   for (uint32_t i = 0; i < n.loops.n; i++) {
     tile_given g = {.lane_given = true, .lane = all.v[i]};
     loop_facts *lane = &n.loops.v[i];
-    lane->lanes = tile_choose(&k->e, group, acc, domain, red, &g).lane == all.v[i];
+    lane->lanes = tile_choose(&k->e.view, group, acc, domain, red, &g).lane == all.v[i];
     g.row_given = true;
     for (uint32_t r = 0; r < n.loops.n && r < domain->n && lane->lanes; r++) {
       g.row = all.v[r];
-      const choice ch = tile_choose(&k->e, group, acc, domain, red, &g);
+      const choice ch = tile_choose(&k->e.view, group, acc, domain, red, &g);
       if (r != i && ch.row == all.v[r] && ch.lane == all.v[i]) n.loops.v[r].rows |= UINT64_C(1) << i;
     }
   }

@@ -145,14 +145,14 @@ int64_t fixed_point_uses(splan *p, int64_t uses, sz extent) {
   return min64(uses, many) * max64(1, min64(least, many));
 }
 /* The factor of a sum of products that reads it; 0: none, or more than one. */
-ex factor_of(ectx *e, const ex_node *red, ex load) {
+ex factor_of(index_view *iv, const ex_node *red, ex load) {
   u32vec factors = {0};
   ex found = 0;
   if (red->kind != EX_REDUCE) return 0;
-  expr_operands(e->m, red->body, OP_MUL, e->a, &factors);
+  expr_operands(iv->m, red->body, OP_MUL, iv->a, &factors);
   for (uint32_t i = 0; i < factors.n; i++) {
     u32vec loads = {0};
-    expr_loads(e->m, factors.v[i], e->a, &loads);
+    expr_loads(iv->m, factors.v[i], iv->a, &loads);
     if (!vec_has(&loads, load)) continue;
     if (found) return 0;
     found = factors.v[i];
@@ -160,41 +160,41 @@ ex factor_of(ectx *e, const ex_node *red, ex load) {
   return found;
 }
 /* Is it a sum of multiples of the tensor's values, or a choice among such? */
-static bool is_linear_in(ectx *e, ex x, tid t) {
-  const ex_node *n = exn(e->m, x);
+static bool is_linear_in(index_view *iv, ex x, tid t) {
+  const ex_node *n = exn(iv->m, x);
   u32vec loads = {0};
   if (n->kind == EX_LOAD) return n->tensor == t && !n->otherwise;
   if (n->kind != EX_OP) return false;
   const ex *a = n->args;
   switch (n->op) {
   case OP_NEG:
-    return is_linear_in(e, a[0], t);
+    return is_linear_in(iv, a[0], t);
   case OP_ADD:
   case OP_SUB:
-    return is_linear_in(e, a[0], t) && is_linear_in(e, a[1], t);
+    return is_linear_in(iv, a[0], t) && is_linear_in(iv, a[1], t);
   case OP_MUL:
-    return exn(e->m, a[0])->kind == EX_CONST && is_linear_in(e, a[1], t);
+    return exn(iv->m, a[0])->kind == EX_CONST && is_linear_in(iv, a[1], t);
   case OP_FMA:
-    return exn(e->m, a[0])->kind == EX_CONST && is_linear_in(e, a[1], t) && is_linear_in(e, a[2], t);
+    return exn(iv->m, a[0])->kind == EX_CONST && is_linear_in(iv, a[1], t) && is_linear_in(iv, a[2], t);
   case OP_SEL:
-    expr_loads(e->m, a[0], e->a, &loads);
-    return !loads.n && is_linear_in(e, a[1], t) && is_linear_in(e, a[2], t);
+    expr_loads(iv->m, a[0], iv->a, &loads);
+    return !loads.n && is_linear_in(iv, a[1], t) && is_linear_in(iv, a[2], t);
   default:
     return false;
   }
 }
-bool fixed_point_pays(ectx *e, ex load, const ex_node *red, int64_t uses) {
-  const ex_node *n = exn(e->m, load);
-  const tensor *t = xt(e->m, n->tensor);
+bool fixed_point_pays(index_view *iv, ex load, const ex_node *red, int64_t uses) {
+  const ex_node *n = exn(iv->m, load);
+  const tensor *t = xt(iv->m, n->tensor);
   int64_t elems;
-  if (e->p->strict || t->kind != TK_CONST || t->type != ET_F32 || n->otherwise || t->narrow.type ||
+  if (iv->p->strict || t->kind != TK_CONST || t->type != ET_F32 || n->otherwise || t->narrow.type ||
       (t->transform && t->transform->size != 4) || !nd_count(&t->data, &elems))
     return false;
   if (red->kind != EX_REDUCE || red->op != RED_SUM || red->type != ET_F32 || red->acc != ET_F32 ||
-      !cost_fixed_point(e->p->t, uses, elems * 4))
+      !cost_fixed_point(iv->p->t, uses, elems * 4))
     return false;
-  ex f = factor_of(e, red, load);
-  return f && is_linear_in(e, f, n->tensor) && even(e->p, n->tensor);
+  ex f = factor_of(iv, red, load);
+  return f && is_linear_in(iv, f, n->tensor) && even(iv->p, n->tensor);
 }
 
 /* ---- what a tile reads ----------------------------------------------------------------------- */

@@ -113,7 +113,7 @@ bool halo_only_writer(const splan *p, uint32_t buffer, tid t) {
 static int32_t axis_of(ectx *e, const stage *s, atom var) {
   for (uint32_t i = 0; i < s->naxes; i++)
     if (s->axes[i].n == 1 &&
-        emit_resolve(e, expr_axis_index(e->m, &s->axes[i])) == emit_resolve(e, sym_of_atom(e->c, var)))
+        view_resolve(&e->view, expr_axis_index(e->m, &s->axes[i])) == view_resolve(&e->view, sym_of_atom(e->c, var)))
       return (int32_t)i;
   return -1;
 }

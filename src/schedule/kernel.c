@@ -42,7 +42,7 @@ static bool reads_at_point(kctx *k, uint32_t si, const u32vec *group) {
       stage *q = xs(k->m, group->v[g]);
       if (q->tensor != n->tensor) continue;
       for (uint32_t j = 0; j < n->nargs; j++)
-        if (emit_resolve(&k->e, n->args[j]) != emit_resolve(&k->e, expr_axis_index(k->m, &q->axes[j])) &&
+        if (view_resolve(&k->e.view, n->args[j]) != view_resolve(&k->e.view, expr_axis_index(k->m, &q->axes[j])) &&
             !EK_PLANTED("schedule-epilogue"))
           return false;
       if (n->otherwise) return false;
@@ -76,13 +76,13 @@ lv kernel_scratch(kctx *k, etype t, sz elems) {
 }
 
 /* ---- operands packed for a nest -------------------------------------------------------------- */
-int64_t kernel_extent(kctx *k, atom v, int64_t otherwise) { return emit_extent(k->c, sym_extent(k->c, v), otherwise); }
+int64_t kernel_extent(kctx *k, atom v, int64_t otherwise) { return view_extent(k->c, sym_extent(k->c, v), otherwise); }
 /* Is a load one value for all steps of its stage's sum? Then it is read once, where it lies: a pack would have a copy
  * for each step. Stages that follow the sum may read it as well, where no step is bound. */
 static bool one_for_all_steps(ectx *e, const nest *n, const access *a) {
   const u32vec *steps = &n->reds[a->stage];
   for (uint32_t i = 0; i < steps->n; i++)
-    if (value_uses(e, a->load, steps->v[i])) return false;
+    if (value_uses(&e->view, a->load, steps->v[i])) return false;
   return !EK_PLANTED("schedule-pack-steps");
 }
 /* Does what is stated allow to pack the tensor? */
@@ -121,18 +121,19 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   for (uint32_t i = 0; i < acc->n; i++) {
     access *a = &acc->v[i];
     if (!a->leader || a->store || !a->load || !may_pack(k, n, a->t)) continue;
-    int64_t q = address_coef(e, a->address, ch->lane);
-    if (q == 0 || (ch->row && address_coef(e, a->address, ch->row) != 0)) continue;
+    int64_t q = address_coef(&e->view, a->address, ch->lane);
+    if (q == 0 || (ch->row && address_coef(&e->view, a->address, ch->row) != 0)) continue;
     packload pl = {0};
     interleaved all = {.n = 1, .all = true};
     if (ch->lane_reduced) {
-      if (q != 1 && a->constant && pack_constant(e, n, a->load, a->stage, &all, &pl)) vec_push(k->a, n->packs, pl);
+      if (q != 1 && a->constant && pack_constant(&e->view, n, a->load, a->stage, &all, &pl))
+        vec_push(k->a, n->packs, pl);
       continue;
     }
     if (one_for_all_steps(e, n, a)) continue;
     if (a->constant && n->reds[a->stage].n) {
-      if (!pack_interleaved(e, acc, i, xs(k->m, n->stages.v[a->stage])->value, &all)) continue;
-      bool packed = pack_constant(e, n, a->load, a->stage, &all, &pl);
+      if (!pack_interleaved(&e->view, acc, i, xs(k->m, n->stages.v[a->stage])->value, &all)) continue;
+      bool packed = pack_constant(&e->view, n, a->load, a->stage, &all, &pl);
       for (int64_t j = 0; j < all.n && packed; j++, pl.first += (int64_t)n->nv * n->lanes) {
         if (j) pl.load = all.loads[j];
         vec_push(k->a, n->packs, pl);
@@ -145,8 +146,8 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
     const cache_blocking *p = n->blocking.first ? &n->blocking : NULL;
     if (!tiled || a->known || (q == 1 && !p && (n->row.lo || !cost_copy_panel(kernel_extent(k, ch->row, 0))))) continue;
     /* a panel is packed outside the inner loops; a guard may look at them where the address does not */
-    bool inside = value_uses(e, a->load, ch->row);
-    for (uint32_t v = 0; v < n->inner.n; v++) inside |= value_uses(e, a->load, n->inner.v[v].var);
+    bool inside = value_uses(&e->view, a->load, ch->row);
+    for (uint32_t v = 0; v < n->inner.n; v++) inside |= value_uses(&e->view, a->load, n->inner.v[v].var);
     if (inside) continue;
     /* run-time operand: one panel at a time in scratch */
     uint32_t L = n->lanes;
@@ -195,7 +196,7 @@ static u32vec red_order(kctx *k, uint32_t stage, const accesses *acc, atom lane)
     for (uint32_t j = 0; j < acc->n; j++) {
       access *a = &acc->v[j];
       if (!a->leader || a->store || a->constant) continue;
-      int64_t q = address_coef(&k->e, a->address, out.v[i]);
+      int64_t q = address_coef(&k->e.view, a->address, out.v[i]);
       if (q > 0 && q < st[i]) st[i] = q;
     }
   }
@@ -214,12 +215,12 @@ static atom window_of(kctx *k, uint32_t at, const accesses *acc, const choice *c
   for (uint32_t i = 0; i < acc->n && ch->row && !ch->lane_reduced; i++) {
     const access *a = &acc->v[i];
     if (!a->leader || a->store || a->stage != at) continue;
-    bool side = address_coef(&k->e, a->address, ch->lane) > 0,
-         spread = address_coef(&k->e, a->address, ch->lane) == INT64_MIN && !a->constant;
+    bool side = address_coef(&k->e.view, a->address, ch->lane) > 0,
+         spread = address_coef(&k->e.view, a->address, ch->lane) == INT64_MIN && !a->constant;
     for (uint32_t r = 0; r < red->n && (side || spread); r++) {
       atom v = red->v[r];
-      if (side ? !address_windowed(&k->e, a->address, ch->row, v, WINDOW_STEPS)
-               : address_coef(&k->e, a->address, v) != 1 || kernel_extent(k, v, INT64_MAX) > WINDOW_STEPS)
+      if (side ? !address_windowed(&k->e.view, a->address, ch->row, v, WINDOW_STEPS)
+               : address_coef(&k->e.view, a->address, v) != 1 || kernel_extent(k, v, INT64_MAX) > WINDOW_STEPS)
         continue;
       for (; r + 1 < red->n; r++) red->v[r] = red->v[r + 1];
       return red->v[r] = v;
@@ -273,7 +274,7 @@ nest kernel_nest(kctx *k, const u32vec *group, const u32vec *domain, choice ch, 
     atom v = domain->v[i];
     if (v == ch.lane || v == ch.row) continue;
     nvar x = {.var = v, .extent = sym_extent(k->c, v)};
-    if (ch.lane_outer && op && address_uses(&k->e, op->address, v))
+    if (ch.lane_outer && op && address_uses(&k->e.view, op->address, v))
       vec_push(k->a, n.outer, x);
     else
       vec_push(k->a, n.inner, x);
@@ -377,7 +378,7 @@ static uint32_t group_to_join(kctx *k, uint32_t si, const u32vec *domain, const 
     const grp *g = &out->v[i];
     const uint32_t leader = g->stages.v[0];
     const bool last = i + 1 == out->n;
-    if (!last && (g->red.n || value_reduces(&k->e, xs(k->m, si)->value))) break;
+    if (!last && (g->red.n || value_reduces(&k->e.view, xs(k->m, si)->value))) break;
     if (!xs(k->m, leader)->updates.n && same_set(&g->domain, domain) && same_points(k, si, leader) &&
         reads_at_point(k, si, &g->stages))
       return i;
@@ -397,7 +398,7 @@ void kernel_groups(kctx *k, const u32vec *stages, grps *out) {
     const ex_node *root = s->value ? exn(k->m, s->value) : NULL;
     const bool may_join =
         k->p->level > 0 && !s->updates.n &&
-        (!value_reduces(&k->e, s->value) || (tile && root->kind == EX_REDUCE && !schedule_is_arg((rop)root->op)));
+        (!value_reduces(&k->e.view, s->value) || (tile && root->kind == EX_REDUCE && !schedule_is_arg((rop)root->op)));
     uint32_t joined = may_join ? group_to_join(k, si, &dom, out) : out->n;
     if (joined < out->n) {
       vec_push(k->a, out->v[joined].stages, si);
@@ -550,7 +551,7 @@ static void emit_kernel(splan *p, const kernel_ref *q, const recurrence_launch *
     for (uint32_t j = 0; q->canon && j < s->naxes; j++)
       for (uint32_t d = 0; d < s->axes[j].n; d++) {
         atom v = s->axes[j].d[d].var, cv = kernel_canon(&k, v);
-        if (v != cv) emit_bind_ex(&k.e, (binding){.var = v, .subst = sym_of_atom(k.c, cv)});
+        if (v != cv) view_bind(&k.e.view, (binding){.var = v, .subst = sym_of_atom(k.c, cv)});
       }
   }
   grps gs = {0};

@@ -65,25 +65,25 @@ static bool lies_ready(first *f, sz *begin) {
   ectx *e = &f->k->e;
   const ex_node *n = exn(f->k->m, f->r->key);
   sz idx[MAX_RANK] = {0}, coef;
-  if (n->kind != EX_LOAD || (etype)n->type != f->w || !emit_plain(e, f->r->key, idx)) return false;
-  return sym_linear(f->k->c, emit_address(e, emit_layout(e, n->tensor), idx), f->r->p, &coef, begin) &&
-         coef == sym_int(f->k->c, 1) && !address_uses(e, *begin, f->r->p);
+  if (n->kind != EX_LOAD || (etype)n->type != f->w || !view_plain(&e->view, f->r->key, idx)) return false;
+  return sym_linear(f->k->c, view_address(e->c, view_layout(&e->view, n->tensor), idx), f->r->p, &coef, begin) &&
+         coef == sym_int(f->k->c, 1) && !address_uses(&e->view, *begin, f->r->p);
 }
 static void copy_row(first *f, lv from, lv to, uint32_t lanes) {
   ectx *e = &f->k->e;
   lbuild *b = &e->b;
-  uint32_t nb = e->binds.n;
+  uint32_t nb = e->view.binds.n;
   lv i;
   if (lanes > 1) e->lane = f->r->p, e->lanes = lanes;
   lb_for(b, "place", from, to, lb_int(b, lanes), 0, &i);
   emit_scope(e);
-  emit_bind_ex(e, (binding){.var = f->r->p, .base = i, .vec_step = lanes > 1 ? lanes : 0, .lane = lanes > 1});
+  view_bind(&e->view, (binding){.var = f->r->p, .base = i, .vec_step = lanes > 1 ? lanes : 0, .lane = lanes > 1});
   emit_epoch(e);
   etype t = (etype)exn(f->k->m, f->r->key)->type;
   evalue x = emit_value(e, f->r->key);
   lv v = lanes > 1 ? emit_vec(e, x, t) : x.v;
   lb_store(b, f->row, i, t == f->w ? v : lb_op(b, OP_CAST, lt(f->w, lanes), v, 0, 0));
-  emit_unbind(e, nb);
+  view_unbind(&e->view, nb);
   emit_unscope(e);
   lb_end(b);
   e->lane = 0, e->lanes = 1;
@@ -240,9 +240,9 @@ bool kernel_first(kctx *k, const u32vec *stages) {
   pairs_values(k, stages);
   emit_epoch(e);
   lb_if(b, lb_cmp(b, OP_GT, room, zero));
-  f.at = ready ? emit_size(e, emit_resolve(e, begin)) : zero;
+  f.at = ready ? emit_size(e, view_resolve(&e->view, begin)) : zero;
   if (!ready) {
-    bool vector = f.lanes > 1 && !value_reduces(e, r.key);
+    bool vector = f.lanes > 1 && !value_reduces(&e->view, r.key);
     lv whole = vector ? lb_sub(b, f.n, lb_op(b, OP_MOD, i64(), f.n, lb_int(b, f.lanes), 0)) : zero;
     if (vector) copy_row(&f, zero, whole, f.lanes);
     copy_row(&f, whole, f.n, 1);

@@ -91,7 +91,7 @@ static void local_layout(kctx *k, uint32_t si) {
     rolling_placed(k, l, ptr);
   else if (l->fill)
     halo_fill(&k->e, s->tensor, l, ptr);
-  vec_push(k->a, k->e.locals, ((local){.t = s->tensor, .lay = l, .ptr = ptr}));
+  vec_push(k->a, k->e.view.locals, ((local){.t = s->tensor, .lay = l, .ptr = ptr}));
   map_putu(k->stored, s->tensor, 1);
 }
 
@@ -149,7 +149,7 @@ static void group_values(kctx *k, grp *g, bool whole) { /* whole: the kernel's o
     if (whole || shared_block_of(k, g->domain.v[i]) || !vec_has(&k->outer, g->domain.v[i]))
       vec_push(k->a, dom, g->domain.v[i]);
   accesses acc = {0};
-  group_accesses(e, &g->stages, k->stored, &acc);
+  group_accesses(&e->view, &g->stages, k->stored, &acc);
   kernel_permute(k, &g->stages, &dom);
   choice ch = kernel_choice(k, &g->stages, &acc, &dom, &g->red);
   if (!stated(k, &g->stages, P_TILE)) kernel_narrow(k, &ch);
@@ -166,7 +166,7 @@ static void group_values(kctx *k, grp *g, bool whole) { /* whole: the kernel's o
   kernel_fold_rows(k, &n, &ch);
   kernel_collapsed_rows(k, &n, &ch);
   for (uint32_t i = 0; i < acc.n && k->point.var; i++) /* it chooses among constants */
-    if (acc.v[i].constant && address_uses(e, acc.v[i].address, k->point.var)) n.point = k->point;
+    if (acc.v[i].constant && address_uses(&e->view, acc.v[i].address, k->point.var)) n.point = k->point;
   if (k->p->level > 0) kernel_packs(k, &n, &acc, &ch), kernel_prepare(k, &n);
   check_panels(k, &n);
   kernel_emit(k, &n);
@@ -182,14 +182,14 @@ void kernel_group_nest(kctx *k, grp *g) {
 static void hand_placement(kctx *k, uint32_t si) {
   const stage *s = xs(k->m, si);
   local_layout(k, si);
-  local whole = k->e.locals.v[k->e.locals.n - 1];
+  local whole = k->e.view.locals.v[k->e.view.locals.n - 1];
   for (uint32_t i = 0; i < s->updates.n; i++) {
     const update *u = &s->updates.v[i];
     tid t = exn(k->m, u->value)->tensor;
     layout *l = NEW(k->a, layout);
     if (!layout_piece(k->p, u->idx, u->value, whole.lay, l))
       ctx_bug(k->c, "schedule: tensor %s cannot be stored inside %s", xt(k->m, t)->name, xt(k->m, s->tensor)->name);
-    vec_push(k->a, k->e.locals, ((local){.t = t, .lay = l, .ptr = whole.ptr}));
+    vec_push(k->a, k->e.view.locals, ((local){.t = t, .lay = l, .ptr = whole.ptr}));
     map_putu(k->stored, t, 1);
   }
 }
@@ -282,7 +282,7 @@ static void shared_block_size(kctx *k, const grps *gs) {
       if (!vec_has(&k->outer, q->domain.v[i])) vec_push(k->a, inside, q->domain.v[i]);
       if (!vec_has(&k->outer, q->domain.v[i]) || q->domain.v[i] == last) vec_push(k->a, with, q->domain.v[i]);
     }
-    group_accesses(&k->e, &q->stages, k->stored, &acc);
+    group_accesses(&k->e.view, &q->stages, k->stored, &acc);
     if (kernel_choice_among(k, &q->stages, &acc, &inside, &q->red).row) return;
     choice ch = kernel_choice_among(k, &q->stages, &acc, &with, &q->red);
     if (ch.row != last) return;
@@ -322,7 +322,7 @@ static void choose_shared_blocks(kctx *k, const grps *gs) {
     const grp *q = &gs->v[g];
     accesses acc = {0};
     if (xs(k->m, q->stages.v[0])->updates.n) continue;
-    group_accesses(&k->e, &q->stages, k->stored, &acc);
+    group_accesses(&k->e.view, &q->stages, k->stored, &acc);
     choice ch = kernel_choice_among(k, &q->stages, &acc, &q->domain, &q->red);
     if (!ch.lane || ch.lane_reduced) continue;
     bool two = ch.collapsed_mr && vec_has(&k->outer, ch.collapsed[0]) && vec_has(&k->outer, ch.collapsed[1]);
@@ -419,7 +419,7 @@ void kernel_multi(kctx *k, grps *gs) {
   for (uint32_t i = k->outer.n; i-- > 0;) {
     atom v = k->outer.v[i];
     if (shared_block_of(k, v)) continue;
-    emit_bind_ex(e, (binding){.var = v, .subst = kernel_rem(c, rem, sym_extent(c, v))});
+    view_bind(&e->view, (binding){.var = v, .subst = kernel_rem(c, rem, sym_extent(c, v))});
     rem = kernel_quot(c, rem, sym_extent(c, v));
   }
   for (uint32_t i = 0; i < k->l.stages.n; i++)

@@ -12,7 +12,7 @@ sz kernel_flatten(kctx *k, nvars *vars, uint32_t take) {
   atom wa;
   if (!sym_is_atom(c, w, &wa)) ctx_bug(c, "schedule: chunk variable");
   for (uint32_t i = take; i-- > 0;) {
-    emit_bind_ex(&k->e, (binding){.var = vars->v[i].var, .subst = i ? kernel_rem(c, rem, vars->v[i].extent) : rem});
+    view_bind(&k->e.view, (binding){.var = vars->v[i].var, .subst = i ? kernel_rem(c, rem, vars->v[i].extent) : rem});
     rem = kernel_quot(c, rem, EK_PLANTED("schedule-flatten") && i > 1 ? vars->v[i - 1].extent : vars->v[i].extent);
   }
   vars->v[0] = (nvar){.var = wa, .extent = points};
@@ -150,7 +150,7 @@ static int64_t strip_rows(kctx *k, nest *n, bool reduces) {
     return strip;
   }
   if (!reduces || !n->row.var || n->lane_outer || stated(k, &n->stages, P_PANELS)) return 0;
-  const int64_t rows = emit_extent(k->c, nest_rows(n)->extent, TYPICAL_POINTS),
+  const int64_t rows = view_extent(k->c, nest_rows(n)->extent, TYPICAL_POINTS),
                 lanes = n->lane.var && !n->lane_reduced ? kernel_extent(k, n->lane.var, TYPICAL_LONG_ROW) : 0,
                 bytes = lanes * et_bytes(xt(k->m, xs(k->m, n->stages.v[0])->tensor)->type);
   return cost_strip_rows(k->p->t, rows, bytes, n->mr);
@@ -205,7 +205,7 @@ void kernel_one(kctx *k, const u32vec *group) {
   bool reduces = exn(k->m, xs(k->m, group->v[0])->value)->kind == EX_REDUCE;
   kernel_loop_order(k, group, &domain, reduces && red.n);
   accesses acc = {0};
-  group_accesses(e, group, k->stored, &acc);
+  group_accesses(&e->view, group, k->stored, &acc);
   choice ch = kernel_choice(k, group, &acc, &domain, &red);
   /* as a part of the chunk's number it would cost a division at each point */
   if (k->p->level > 0 && !ch.lane && !ch.row && domain.n > 1 && !stated(k, group, P_ROWS) &&
@@ -235,7 +235,7 @@ void kernel_one(kctx *k, const u32vec *group) {
   const uint32_t open = open_chunks(k, &n, &chunks, &point);
   if (k->p->level > 0) {
     accesses again = {0}; /* addresses with the flattened variable in them */
-    group_accesses(e, group, k->stored, &again);
+    group_accesses(&e->view, group, k->stored, &again);
     kernel_packs(k, &n, &again, &ch);
     kernel_prepare(k, &n);
   }

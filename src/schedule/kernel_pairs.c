@@ -161,22 +161,22 @@ void pairs_put(kctx *k, const u32vec *stages, lv place, lv rank) {
   ectx *e = &k->e;
   tid t = xs(k->m, stages->v[0])->tensor;
   etype result = xt(k->m, t)->type;
-  uint32_t nb = e->binds.n;
+  uint32_t nb = e->view.binds.n;
   ranking r;
   expr_ranking(k->m, stages->v[0], k->a, &r);
   if (result != ET_I64) rank = lb_op(&e->b, OP_CAST, lt(result, 1), rank, 0, 0);
   emit_scope(e);
   emit_bind(e, r.p, EK_PLANTED("schedule-places") ? rank : place);
-  vec_push(k->a, e->locals, ((local){.t = t, .regs = arena_dup(k->a, &rank, sizeof rank), .single = true}));
+  vec_push(k->a, e->view.locals, ((local){.t = t, .regs = arena_dup(k->a, &rank, sizeof rank), .single = true}));
   for (uint32_t j = 1; j < stages->n; j++) {
     placing at;
     expr_placing(k->m, stages->v[j], stages->v[0], k->a, &at);
     for (uint32_t i = 0; i < at.var.n; i++)
-      emit_bind_ex(e, (binding){.var = at.var.v[i], .subst = sym_of_atom(k->c, kernel_canon(k, at.with.v[i]))});
+      view_bind(&e->view, (binding){.var = at.var.v[i], .subst = sym_of_atom(k->c, kernel_canon(k, at.with.v[i]))});
     for (uint32_t u = 0; u < xs(k->m, stages->v[j])->updates.n; u++) nest_update_step(e, stages->v[j], u);
   }
-  e->locals.n--;
-  emit_unbind(e, nb);
+  e->view.locals.n--;
+  view_unbind(&e->view, nb);
   emit_unscope(e);
   emit_epoch(e);
 }
@@ -265,11 +265,11 @@ static void radix_results(kctx *k, const u32vec *stages, const ranking *r, const
   lv sorted = lb_add(b, begin, i), place = lb_op(b, OP_CAST, i64(), lb_load(b, P, s->from, sorted), 0, 0);
   lv key = lb_load(b, K, s->keys, sorted);
   if (stored) {
-    uint32_t nb = e->binds.n;
+    uint32_t nb = e->view.binds.n;
     emit_bind(e, r->p, place);
     emit_epoch(e);
     store_rank(k, stages->v[0], rank_of(b, t, key, i));
-    emit_unbind(e, nb);
+    view_unbind(&e->view, nb);
   }
   if (nans) { /* each NaN ranks first, too; what is written last counts: a NaN */
     lv first = lb_cmp(b, OP_EQ, i, lb_int(b, 0));

@@ -121,11 +121,11 @@ bool kernel_is_point_recurrence(const splan *p, uint32_t stage, uint32_t *step, 
 static void tile(kctx *k, const walk *w, atom row, lv at, uint32_t n) {
   ectx *e = &k->e;
   lbuild *b = &e->b;
-  uint32_t nb = e->binds.n, nl = e->locals.n;
+  uint32_t nb = e->view.binds.n, nl = e->view.locals.n;
   lv state[TILE_POINTS], i, *now = NEWN(k->a, lv, (size_t)TILE_POINTS * TILE_V);
   emit_scope(e);
   e->row = row;
-  if (row) emit_bind_ex(e, (binding){.var = row, .base = at, .row_step = 1});
+  if (row) view_bind(&e->view, (binding){.var = row, .base = at, .row_step = 1});
   emit_epoch(e);
   for (e->r = 0; e->r < n; e->r++) state[e->r] = lb_reg(b, emit_value(e, w->first).v);
   lv going = w->alike ? lb_reg(b, lb_const(b, lt(ET_BOOL, 1), (scalar){.i = 1})) : 0, any = 0;
@@ -135,7 +135,7 @@ static void tile(kctx *k, const walk *w, atom row, lv at, uint32_t n) {
   emit_scope(e);
   emit_bind(e, w->step, i);
   for (uint32_t r = 0; r < n; r++) now[r * TILE_V] = lb_get(b, state[r]);
-  vec_push(k->a, e->locals, ((local){.t = w->s->tensor, .regs = now}));
+  vec_push(k->a, e->view.locals, ((local){.t = w->s->tensor, .regs = now}));
   emit_epoch(e);
   for (e->r = 0; e->r < n; e->r++) {
     lv next = emit_value(e, w->s->value).v, moved = lb_op(b, OP_NE, lt(ET_BOOL, 1), next, now[e->r * TILE_V], 0);
@@ -145,7 +145,7 @@ static void tile(kctx *k, const walk *w, atom row, lv at, uint32_t n) {
   if (going) lb_set(b, going, any);
   emit_unscope(e);
   lb_end(b);
-  e->locals.n = nl;
+  e->view.locals.n = nl;
   sz idx[MAX_RANK];
   for (uint32_t j = 0; j < w->s->naxes; j++)
     idx[j] = j == w->axis ? sym_int(k->c, 0) : expr_axis_index(k->m, &w->s->axes[j]);
@@ -153,7 +153,7 @@ static void tile(kctx *k, const walk *w, atom row, lv at, uint32_t n) {
   for (e->r = 0; e->r < n; e->r++) emit_store(e, w->s->tensor, idx, (evalue){lb_get(b, state[e->r]), false}, OP_NONE);
   e->r = 0;
   e->row = 0;
-  emit_unbind(e, nb);
+  view_unbind(&e->view, nb);
   emit_unscope(e);
   emit_epoch(e);
 }
@@ -162,7 +162,7 @@ static lv tiles(kctx *k, const walk *w, const u32vec *others, uint32_t from, ato
   ectx *e = &k->e;
   lbuild *b = &e->b;
   lv i, end = hi;
-  uint32_t nb = e->binds.n;
+  uint32_t nb = e->view.binds.n;
   if (n > 1) end = lb_add(b, lo, lb_muli(b, lb_op(b, OP_IDIV, lt(ET_I64, 1), lb_sub(b, hi, lo), lb_int(b, n), 0), n));
   lb_for(b, v ? sym_name(k->c, v) : "one", lo, end, lb_int(b, n), 0, &i);
   emit_scope(e);
@@ -178,7 +178,7 @@ static lv tiles(kctx *k, const walk *w, const u32vec *others, uint32_t from, ato
     emit_unscope(e);
     lb_end(b);
   }
-  emit_unbind(e, nb);
+  view_unbind(&e->view, nb);
   emit_unscope(e);
   lb_end(b);
   return end;
@@ -209,7 +209,7 @@ bool kernel_point_recurrence(kctx *k, uint32_t stage) {
     return true;
   }
   /* the last few, one after the other: the tile runs along another variable */
-  uint32_t nb = e->binds.n;
+  uint32_t nb = e->view.binds.n;
   lb_for(b, sym_name(k->c, row), lo, hi, lb_int(b, 1), 0, &i);
   emit_scope(e);
   emit_bind(e, row, i);
@@ -218,7 +218,7 @@ bool kernel_point_recurrence(kctx *k, uint32_t stage) {
            ? tiles(k, &w, &others, 1, others.v[0], lb_int(b, 0), end, TILE_POINTS)
            : lb_int(b, 0);
   if (kernel_extent(k, others.v[0], 1) % TILE_POINTS) tiles(k, &w, &others, 1, others.v[0], at, end, 1);
-  emit_unbind(e, nb);
+  view_unbind(&e->view, nb);
   emit_unscope(e);
   lb_end(b);
   return true;

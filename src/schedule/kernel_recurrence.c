@@ -152,7 +152,7 @@ void kernel_recurrence_step(kctx *k, grps *gs, const recurrence_launch *part) {
       u32vec inside = {0}; /* the step's number is fixed */
       for (uint32_t d = 0; d < gs->v[g].domain.n; d++)
         if (gs->v[g].domain.v[d] != step) vec_push(k->a, inside, gs->v[g].domain.v[d]);
-      group_accesses(e, &gs->v[g].stages, k->stored, &acc);
+      group_accesses(&e->view, &gs->v[g].stages, k->stored, &acc);
       choice ch = kernel_choice(k, &gs->v[g].stages, &acc, &inside, &gs->v[g].red);
       if (!stated(k, &gs->v[g].stages, P_TILE)) kernel_narrow(k, &ch);
       if (ch.lane == block && !ch.lane_reduced) bs = common_multiple(bs, (int64_t)ch.nv * ch.lanes);

@@ -21,21 +21,21 @@ static bool in_part(ectx *e, etype t, uint32_t n) {
 /* ---- patterns -------------------------------------------------------------------------------- */
 /* Where the places of `few` neighbours of var lie, from the first one's on, if that is the same for all tiles: their
  * first value is a multiple of unit (0: not known). */
-static bool pattern(ectx *e, sz addr, atom var, uint32_t unit, uint32_t few, int64_t *at) {
+static bool pattern(ctx *c, sz addr, atom var, uint32_t unit, uint32_t few, int64_t *at) {
   sz coef, q, first = 0;
   int64_t k;
-  if (sym_uses_kind(e->c, addr, AT_DATA)) return false;
-  if (sym_linear(e->c, addr, var, &coef, NULL)) {
-    if (!sym_is_int(e->c, coef, &k) || k < -MAX_LANE_STEP || k > MAX_LANE_STEP) return false;
+  if (sym_uses_kind(c, addr, AT_DATA)) return false;
+  if (sym_linear(c, addr, var, &coef, NULL)) {
+    if (!sym_is_int(c, coef, &k) || k < -MAX_LANE_STEP || k > MAX_LANE_STEP) return false;
     for (uint32_t l = 0; l < few; l++) at[l] = k * l;
     return true;
   }
   if (!unit || unit % few) return false;
-  q = sym_var(e->c, "q", sym_ceildiv(e->c, sym_extent(e->c, var), sym_int(e->c, unit)));
+  q = sym_var(c, "q", sym_ceildiv(c, sym_extent(c, var), sym_int(c, unit)));
   for (uint32_t l = 0; l < few; l++) {
-    sz a = sym_replace(e->c, addr, var, sym_addi(e->c, sym_muli(e->c, q, unit), l));
+    sz a = sym_replace(c, addr, var, sym_addi(c, sym_muli(c, q, unit), l));
     if (!l) first = a;
-    if (!sym_is_int(e->c, sym_sub(e->c, a, first), &at[l])) return false;
+    if (!sym_is_int(c, sym_sub(c, a, first), &at[l])) return false;
   }
   return true;
 }
@@ -46,9 +46,9 @@ static int64_t spanned(const int64_t *at, uint32_t few, uint32_t lanes, int64_t 
   *span = hi - *lo + 1;
   return (*span + lanes - 1) / lanes;
 }
-bool lanes_strided(ectx *e, sz addr, atom lane, uint32_t lanes) {
+bool lanes_strided(ctx *c, sz addr, atom lane, uint32_t lanes) {
   int64_t at[MAX_LANES], lo, span;
-  return lanes > 1 && lanes <= MAX_LANES && pattern(e, addr, lane, lanes, lanes, at) &&
+  return lanes > 1 && lanes <= MAX_LANES && pattern(c, addr, lane, lanes, lanes, at) &&
          spanned(at, lanes, lanes, &lo, &span) <= MAX_LANE_STEP;
 }
 static lv load_once(ectx *e, ltype t, lv ptr, lv at, lv part) {
@@ -65,7 +65,7 @@ lv lanes_load_strided(ectx *e, etype t, lv ptr, strided_steps s) {
   scalar k = {.i = n};
   if (n < 2 || n > MAX_LANES || t == ET_BOOL || !e->lane || (e->count && !loop_const(e->f, e->count, &k))) return 0;
   few = (uint32_t)max64(1, min64(k.i, n));
-  if (!pattern(e, s.addr, e->lane, e->unit, n, at)) return 0;
+  if (!pattern(e->c, s.addr, e->lane, e->unit, n, at)) return 0;
   int64_t vecs = spanned(at, few, n, &lo, &span);
   for (uint32_t l = 0; l < n; l++) at[l] += EK_PLANTED("schedule-joined") ? 0 : s.by;
   lo += min64(0, s.last), span += llabs(s.last), vecs = (span + n - 1) / n;

@@ -171,10 +171,7 @@ bool layout_piece(splan *p, const sz *idx, ex value, const layout *whole, layout
   arena *a = p->l->a;
   const ex_node *n = exn(m, value);
   if (n->kind != EX_LOAD || n->otherwise) return false;
-  ectx e;
-  memset(&e, 0, sizeof e);
-  e.c = c, e.m = m, e.a = a;
-  sz at = emit_address(&e, whole, idx);
+  sz at = view_address(c, whole, idx);
   tensor *pt = xt(m, n->tensor);
   *out = (layout){
       .known = true, .buffer = whole->buffer, .rank = n->nargs, .axes = NEWN(a, laxis, n->nargs ? n->nargs : 1)};

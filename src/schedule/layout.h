@@ -1,7 +1,7 @@
 /* layout (private to schedule): where every tensor lies. */
 #ifndef EK_SCHEDULE_LAYOUT_H
 #define EK_SCHEDULE_LAYOUT_H
-#include "schedule/emit.h"
+#include "schedule/index_view.h"
 void layout_all(splan *p);
 /* order: axes outer to inner, NULL: 0..rank-1 */
 layout layout_dense(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, sz *elems);

@@ -83,21 +83,18 @@ static void domain_of(const stage *s, arena *a, u32vec *out) {
   for (uint32_t i = 0; i < s->naxes; i++)
     for (uint32_t j = 0; j < s->axes[i].n; j++) vec_push(a, *out, s->axes[i].d[j].var);
 }
-/* a: for the answer's accesses, and all that is needed on the way */
-static choice choose(lay *L, ectx *e, uint32_t si, const map *stored, accesses *acc, arena *a) {
-  emodule *m = L->m;
-  stage *s = xs(m, si);
-  launch dummy = {0};
-  lfunc *f = loop_func(loop_module(L->c, a), LF_KERNEL, "layout", "");
+/* The tile of a stage alone; a: for the answer's accesses, and all that is needed on the way. */
+static choice choose(lay *L, index_view *iv, uint32_t si, const map *stored, accesses *acc, arena *a) {
+  const stage *s = xs(L->m, si);
   u32vec one = {0}, dom = {0}, red = {0};
-  emit_begin(e, L->p, f, &dummy, a);
+  view_begin(iv, L->p, a);
   vec_push(a, one, si);
   domain_of(s, a, &dom);
-  const ex_node *root = exn(m, s->value);
+  const ex_node *root = exn(L->m, s->value);
   if (root->kind == EX_REDUCE)
     for (uint32_t i = 0; i < root->nargs; i++) vec_push(a, red, root->args[i]);
-  group_accesses(e, &one, stored, acc);
-  return tile_choose(e, &one, acc, &dom, &red, &(tile_given){0});
+  group_accesses(iv, &one, stored, acc);
+  return tile_choose(iv, &one, acc, &dom, &red, &(tile_given){0});
 }
 /* How well its lanes run, where it lies as it will if that is known: an output does in rows. */
 static double reader_saves(lay *L, uint32_t si) {
@@ -105,7 +102,7 @@ static double reader_saves(lay *L, uint32_t si) {
   layout had = L->p->layouts[s->tensor];
   arena *a = arena_new(L->c);
   map *stored = map_new(a);
-  ectx e;
+  index_view iv;
   sz elems;
   accesses acc = {0};
   for (uint32_t i = 0; i < L->m->outputs.n; i++)
@@ -113,7 +110,7 @@ static double reader_saves(lay *L, uint32_t si) {
       map_putu(stored, s->tensor, 1),
           L->p->layouts[s->tensor] = layout_dense(L->p, xt(L->m, s->tensor)->shape, s->naxes, NULL, &elems);
   const sym_draft draft = sym_draft_begin(L->c);
-  const double saved = choose(L, &e, si, stored, &acc, a).saved;
+  const double saved = choose(L, &iv, si, stored, &acc, a).saved;
   sym_draft_end(L->c, &draft);
   arena_free(a);
   L->p->layouts[s->tensor] = had;
@@ -196,6 +193,32 @@ void order_sums_last(lay *L, tid t, uint32_t rank, uint32_t *order) {
       if (summed[order[k]] == last) o[n++] = order[k];
   memcpy(order, o, rank * sizeof *o);
 }
+/* The order of the strides of the largest operand. */
+static void as_operand(index_view *iv, const stage *s, const accesses *acc, uint32_t *order) {
+  u32vec dom = {0};
+  const access *big = NULL;
+  uint32_t big_rank = 0;
+  int64_t st[MAX_RANK] = {0};
+  domain_of(s, iv->a, &dom);
+  for (uint32_t i = 0; i < acc->n; i++) {
+    uint32_t used = 0;
+    for (uint32_t d = 0; d < dom.n; d++) used += address_coef(iv, acc->v[i].address, dom.v[d]) > 0;
+    if (!acc->v[i].constant && (!big || used > big_rank)) big = &acc->v[i], big_rank = used;
+  }
+  for (uint32_t i = 0; i < s->naxes && big; i++)
+    for (uint32_t j = 0; j < s->axes[i].n; j++) {
+      int64_t k = address_coef(iv, big->address, s->axes[i].d[j].var);
+      if (k > 0 && (st[i] == 0 || k < st[i])) st[i] = k;
+      if (k == INT64_MIN + 1) st[i] = INT64_MAX / 2 - i; /* symbolic stride: outer */
+    }
+  for (uint32_t i = 1; i < s->naxes; i++)
+    /* stable: an axis the operand does not have keeps its place relative to the one before */
+    for (uint32_t j = i; j > 0; j--) {
+      const uint32_t x = order[j - 1], y = order[j];
+      if (!st[x] || !st[y] || st[x] >= st[y]) break;
+      order[j - 1] = y, order[j] = x;
+    }
+}
 void order_preferred(lay *L, uint32_t si, uint32_t *order) {
   emodule *m = L->m;
   stage *s = xs(m, si);
@@ -218,39 +241,12 @@ void order_preferred(lay *L, uint32_t si, uint32_t *order) {
     /* a copy in front of a window: as it was made (windows.c) */
     if (k->cls == KC_COPY || k->stages.v[k->stages.n - 1] != si) return;
   }
-  ectx e;
+  index_view iv;
   accesses acc = {0};
   arena *a = arena_new(L->c);
   const sym_draft draft = sym_draft_begin(L->c); /* its addresses are of no use to kernels, which number points anew */
-  choice ch = choose(L, &e, si, map_new(a), &acc, a);
-  u32vec dom = {0};
-  domain_of(s, a, &dom);
-  /* order of the largest operand's strides */
-  access *big = NULL;
-  uint32_t big_rank = 0;
-  for (uint32_t i = 0; i < acc.n; i++) {
-    uint32_t used = 0;
-    for (uint32_t d = 0; d < dom.n; d++) used += address_coef(&e, acc.v[i].address, dom.v[d]) > 0;
-    if (!acc.v[i].constant && (!big || used > big_rank)) big = &acc.v[i], big_rank = used;
-  }
-  if (big && root->kind != EX_REDUCE) {
-    int64_t st[MAX_RANK];
-    for (uint32_t i = 0; i < rank; i++) {
-      st[i] = 0;
-      for (uint32_t j = 0; j < s->axes[i].n; j++) {
-        int64_t k = address_coef(&e, big->address, s->axes[i].d[j].var);
-        if (k > 0 && (st[i] == 0 || k < st[i])) st[i] = k;
-        if (k == INT64_MIN + 1) st[i] = INT64_MAX / 2 - i; /* symbolic stride: outer */
-      }
-    }
-    for (uint32_t i = 1; i < rank; i++)
-      /* stable: an axis the operand does not have keeps its place relative to the one before */
-      for (uint32_t j = i; j > 0; j--) {
-        uint32_t x = order[j - 1], y = order[j];
-        if (!st[x] || !st[y] || st[x] >= st[y]) break;
-        order[j - 1] = y, order[j] = x;
-      }
-  }
+  const choice ch = choose(L, &iv, si, map_new(a), &acc, a);
+  if (root->kind != EX_REDUCE) as_operand(&iv, s, &acc, order);
   sym_draft_end(L->c, &draft);
   arena_free(a);
   if (ch.lane && !ch.lane_reduced && !EK_PLANTED("schedule-axes")) innermost(s, ch.lane, order);

@@ -74,7 +74,7 @@ bool room_outside(lay *L, const ex_node *n, int64_t *lo, int64_t *hi) {
   for (uint32_t j = 0; j < n->nargs; j++) {
     int64_t x, y;
     lo[j] = hi[j] = 0;
-    if (emit_in_range(&(ectx){.c = L->c}, NULL, j, n->args[j], t->shape[j])) continue;
+    if (view_in_range(L->c, NULL, j, n->args[j], t->shape[j])) continue;
     const sz a = extreme(L, n->args[j], false), b = extreme(L, n->args[j], true);
     if (!a || !b) return false;
     if (!sym_ge0(L->c, a)) {

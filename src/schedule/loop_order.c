@@ -14,8 +14,8 @@ static bool counts_points(kctx *k, ex x, atom u, atom v, map *seen) {
   if (map_getu(seen, x, &dummy)) return false;
   map_putu(seen, x, 1);
   if (n->kind == EX_INDEX) {
-    sz at = emit_resolve(&k->e, n->index);
-    return address_uses(&k->e, at, u) || address_uses(&k->e, at, v);
+    sz at = view_resolve(&k->e.view, n->index);
+    return address_uses(&k->e.view, at, u) || address_uses(&k->e.view, at, v);
   }
   for (uint32_t i = 0; n->kind == EX_OP && i < n->nargs; i++)
     if (counts_points(k, n->args[i], u, v, seen)) return true;
@@ -31,16 +31,16 @@ static bool merge_pair(kctx *k, const u32vec *group, u32vec *domain, uint32_t at
   const ex_node *lead = exn(k->m, xs(k->m, group->v[0])->value);
   if (lead->kind == EX_REDUCE && counts_points(k, lead->body, u, v, map_new(k->a))) return false;
   if (lead->kind == EX_REDUCE && lead->where &&
-      (value_uses(&k->e, lead->where, u) || value_uses(&k->e, lead->where, v)))
+      (value_uses(&k->e.view, lead->where, u) || value_uses(&k->e.view, lead->where, v)))
     return false;
   sz eu = sym_extent(k->c, u), ev = sym_extent(k->c, v), w = sym_var(k->c, "f", sym_mul(k->c, eu, ev));
   atom wa;
   if (!sym_is_atom(k->c, w, &wa)) return false;
-  uint32_t nb = k->e.binds.n;
-  emit_bind_ex(&k->e, (binding){.var = u, .subst = kernel_quot(k->c, w, ev)});
-  emit_bind_ex(&k->e, (binding){.var = v, .subst = kernel_rem(k->c, w, ev)});
-  if (!group_linear(&k->e, group, k->stored, wa)) {
-    emit_unbind(&k->e, nb);
+  uint32_t nb = k->e.view.binds.n;
+  view_bind(&k->e.view, (binding){.var = u, .subst = kernel_quot(k->c, w, ev)});
+  view_bind(&k->e.view, (binding){.var = v, .subst = kernel_rem(k->c, w, ev)});
+  if (!group_linear(&k->e.view, group, k->stored, wa)) {
+    view_unbind(&k->e.view, nb);
     return false;
   }
   kernel_name_joined(k, wa, u, v);
@@ -53,9 +53,9 @@ static bool strided_or_linear(kctx *k, const accesses *acc, atom w, uint32_t lan
   for (uint32_t i = 0; i < acc->n; i++) {
     const access *a = &acc->v[i];
     sz idx[MAX_RANK];
-    if (a->guarded && !emit_plain(&k->e, a->load, idx)) return false;
-    if (address_coef(&k->e, a->address, w) == INT64_MIN &&
-        (a->store || a->constant || !lanes_strided(&k->e, a->address, w, lanes)))
+    if (a->guarded && !view_plain(&k->e.view, a->load, idx)) return false;
+    if (address_coef(&k->e.view, a->address, w) == INT64_MIN &&
+        (a->store || a->constant || !lanes_strided(k->c, a->address, w, lanes)))
       return false;
   }
   return true;
@@ -70,12 +70,13 @@ static bool join_pair(kctx *k, const u32vec *group, u32vec *domain, uint32_t at,
   sz w = sym_var(k->c, "f", sym_int(k->c, L)), u = sym_var(k->c, "g", sym_int(k->c, groups / n)),
      by = sym_int(k->c, columns);
   if (!sym_is_atom(k->c, w, &wa)) return false;
-  uint32_t nb = k->e.binds.n;
-  emit_bind_ex(&k->e, (binding){.var = outer, .subst = sym_add(k->c, sym_muli(k->c, u, n), kernel_quot(k->c, w, by))});
-  emit_bind_ex(&k->e, (binding){.var = inner, .subst = kernel_rem(k->c, w, by)});
-  group_accesses(&k->e, group, k->stored, &acc);
+  uint32_t nb = k->e.view.binds.n;
+  view_bind(&k->e.view,
+            (binding){.var = outer, .subst = sym_add(k->c, sym_muli(k->c, u, n), kernel_quot(k->c, w, by))});
+  view_bind(&k->e.view, (binding){.var = inner, .subst = kernel_rem(k->c, w, by)});
+  group_accesses(&k->e.view, group, k->stored, &acc);
   if (!strided_or_linear(k, &acc, wa, (uint32_t)L)) {
-    emit_unbind(&k->e, nb);
+    view_unbind(&k->e.view, nb);
     return false;
   }
   if (!sym_is_atom(k->c, u, &ua)) { /* all groups share one vector */
@@ -101,21 +102,21 @@ static bool fills_lanes(kctx *k, const u32vec *domain, uint32_t at, uint32_t L, 
  * room for share a vector, but where registers of half the width do for one. What a group reads is spread over its
  * lanes. */
 static void join_groups(kctx *k, const u32vec *group, u32vec *domain) {
-  const uint32_t L = nest_lanes(&k->e, group);
+  const uint32_t L = nest_lanes(&k->e.view, group);
   int64_t n;
   if (domain->n > 1 && fills_lanes(k, domain, domain->n - 2, L, &n) && !(n == 2 && tile_halves(k->p->t, L)))
     join_pair(k, group, domain, domain->n - 2, n, L);
 }
 static void order_by_store(kctx *k, const u32vec *group, u32vec *domain) {
   accesses acc = {0};
-  group_accesses(&k->e, group, k->stored, &acc);
+  group_accesses(&k->e.view, group, k->stored, &acc);
   for (uint32_t i = 1; i < domain->n; i++)
     for (uint32_t j = i; j > 0; j--) {
       int64_t a = 0, b = 0;
       for (uint32_t q = 0; q < acc.n; q++)
         if (acc.v[q].store)
-          a = address_coef(&k->e, acc.v[q].address, domain->v[j - 1]),
-          b = address_coef(&k->e, acc.v[q].address, domain->v[j]);
+          a = address_coef(&k->e.view, acc.v[q].address, domain->v[j - 1]),
+          b = address_coef(&k->e.view, acc.v[q].address, domain->v[j]);
       if (a < 0 || b < 0 || a >= b) break; /* symbolic strides keep their order */
       atom t = domain->v[j];
       domain->v[j] = domain->v[j - 1], domain->v[j - 1] = t;
@@ -215,7 +216,7 @@ static void collapse_word(kctx *k, const stated_order *o, const u32vec *group, u
 }
 static void follow_order(kctx *k, const directive *d, const u32vec *group, u32vec *domain) {
   const stated_order o = read_order(k, d, domain);
-  const uint32_t L = nest_lanes(&k->e, group);
+  const uint32_t L = nest_lanes(&k->e.view, group);
   *domain = o.vars;
   for (uint32_t w = o.ends.n; w-- > 0;) {
     collapse_word(k, &o, group, domain, w);
@@ -234,7 +235,7 @@ static bool as_stated(kctx *k, const directive *d, const u32vec *domain) {
 }
 void kernel_loop_order(kctx *k, const u32vec *group, u32vec *domain, bool sum) {
   const directive *d = stated(k, group, P_ORDER);
-  const uint32_t nb = k->e.binds.n;
+  const uint32_t nb = k->e.view.binds.n;
   u32vec own = {0};
   for (uint32_t i = 0; d && i < domain->n; i++) vec_push(k->a, own, domain->v[i]);
   if (k->p->level > 0) {
@@ -243,7 +244,7 @@ void kernel_loop_order(kctx *k, const u32vec *group, u32vec *domain, bool sum) {
     if (sum) join_groups(k, group, domain);
   }
   if (d && !as_stated(k, d, domain)) {
-    emit_unbind(&k->e, nb);
+    view_unbind(&k->e.view, nb);
     *domain = own;
     follow_order(k, d, group, domain);
   }

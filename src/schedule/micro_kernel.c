@@ -51,16 +51,17 @@ static void keep(ectx *e, nest *n, uint32_t si, lv *regs, bool vec, results *out
   if (map_getu(n->stored, s->tensor, &dummy)) {
     sz *idx = NEWN(e->a, sz, s->naxes + 1u), at[MAX_RANK] = {0};
     group_axis_index(e, s, idx);
-    const layout *lay = emit_layout(e, s->tensor);
+    const layout *lay = view_layout(&e->view, s->tensor);
     lv to = emit_target(e, s->tensor);
     bool some = true; /* does the reduction have a place? */
     for (uint32_t i = 0; i < s->naxes; i++)
-      at[i] = emit_resolve(e, idx[i]), some &= sym_int_or(e->c, xt(e->m, s->tensor)->shape[i], 1) != 0;
+      at[i] = view_resolve(&e->view, idx[i]), some &= sym_int_or(e->c, xt(e->m, s->tensor)->shape[i], 1) != 0;
     if (some)
       vec_push(e->a, *out,
-               ((result){s->tensor, to, emit_address(e, lay, at), idx, regs, NEWN(e->a, uint64_t, TILE_V)}));
+               ((result){s->tensor, to, view_address(e->c, lay, at), idx, regs, NEWN(e->a, uint64_t, TILE_V)}));
   }
-  vec_push(e->a, e->locals, ((local){.t = s->tensor, .regs = regs, .regs_vec = vec, .single = !vec && !n->row.var}));
+  vec_push(e->a, e->view.locals,
+           ((local){.t = s->tensor, .regs = regs, .regs_vec = vec, .single = !vec && !n->row.var}));
   emit_epoch(e);
 }
 static void store_results(ectx *e, const register_tile *t, results *out, bool vec) {
@@ -87,12 +88,12 @@ static void store_results(ectx *e, const register_tile *t, results *out, bool ve
  * and with one block one by one. Both orders cost the same here, and neither is the more exact by rule. */
 static sz blocks_outside(ectx *e, const stage *s, const ex_node *red, atom var) {
   const ex_node *load = exn(e->m, red->body);
-  const layout *lay = emit_layout(e, load->tensor);
-  sz n = sym_int(e->c, 1), address = emit_address(e, lay, load->args);
-  int64_t step = address_coef(e, address, var);
+  const layout *lay = view_layout(&e->view, load->tensor);
+  sz n = sym_int(e->c, 1), address = view_address(e->c, lay, load->args);
+  int64_t step = address_coef(&e->view, address, var);
   for (uint32_t i = 0; i < s->naxes; i++)
     for (uint32_t j = 0; j < s->axes[i].n; j++) {
-      int64_t q = address_coef(e, address, s->axes[i].d[j].var);
+      int64_t q = address_coef(&e->view, address, s->axes[i].d[j].var);
       /* a symbolic stride is over a whole axis or more */
       if (q == INT64_MIN + 1 || q > step) n = sym_mul(e->c, n, sym_extent(e->c, s->axes[i].d[j].var));
     }
@@ -101,7 +102,7 @@ static sz blocks_outside(ectx *e, const stage *s, const ex_node *red, atom var) 
 static void group_step(ectx *e, const tile_reduction *x, atom var, lv base) {
   const register_tile *t = &x->tile;
   ltype T = lt((etype)x->red->acc, x->vec ? t->lanes : 1);
-  uint32_t nb = e->binds.n;
+  uint32_t nb = e->view.binds.n;
   for (uint32_t r = 0; r < t->mr; r++)
     for (uint32_t v = 0; v < t->nv; v++) {
       at_copy(e, t, r, v);
@@ -110,7 +111,7 @@ static void group_step(ectx *e, const tile_reduction *x, atom var, lv base) {
         emit_scope(e);
         emit_bind(e, var, lb_addi(&e->b, base, EK_PLANTED("schedule-sum-order") ? 0 : g));
         part = schedule_step(e, x->red, part, x->vec, t->lanes);
-        emit_unbind(e, nb);
+        view_unbind(&e->view, nb);
         emit_unscope(e);
       }
       lb_set(&e->b, *a, lb_op(&e->b, OP_ADD, T, lb_get(&e->b, *a), part, 0));
@@ -188,7 +189,7 @@ static void red_step(ectx *e, const tile_reduction *x) {
 /* The loop over the last variable, two points a step, each with sums of its own. */
 static void two_points(ectx *e, const tile_reduction *x, atom v) {
   lv i, *sums[2] = {x->acc, e->second};
-  uint32_t nb = e->binds.n;
+  uint32_t nb = e->view.binds.n;
   e->second = NULL;
   lb_for(&e->b, sym_name(e->c, v), lb_int(&e->b, 0), emit_size(e, sym_extent(e->c, v)), lb_int(&e->b, 2), 0, &i);
   for (int k = 0; k < 2; k++) {
@@ -197,7 +198,7 @@ static void two_points(ectx *e, const tile_reduction *x, atom v) {
     emit_scope(e);
     emit_bind(e, v, lb_addi(&e->b, i, EK_PLANTED("schedule-second") ? 0 : k));
     red_step(e, &point);
-    emit_unbind(e, nb);
+    view_unbind(&e->view, nb);
     emit_unscope(e);
   }
   lb_end(&e->b);
@@ -205,13 +206,13 @@ static void two_points(ectx *e, const tile_reduction *x, atom v) {
 }
 /* The steps of the last variable one after the other: they share the vectors that they load. */
 static void window_steps(ectx *e, const tile_reduction *x, atom v) {
-  uint32_t nb = e->binds.n;
+  uint32_t nb = e->view.binds.n;
   e->shared = map_new(e->a);
   for (int64_t k = 0, steps = sym_int_or(e->c, sym_extent(e->c, v), 0); k < steps; k++) {
     emit_scope(e);
-    emit_bind_ex(e, (binding){.var = v, .subst = sym_int(e->c, k)});
+    view_bind(&e->view, (binding){.var = v, .subst = sym_int(e->c, k)});
     red_step(e, x);
-    emit_unbind(e, nb);
+    view_unbind(&e->view, nb);
     emit_unscope(e);
   }
   e->shared = NULL;
@@ -223,8 +224,8 @@ static void red_loop(ectx *e, const nest *n, const tile_reduction *x, uint32_t f
   const atom v = x->vars->v[from];
   const bool innermost = from + 1 == x->vars->n;
   lv i, at = lb_int(&e->b, 0);
-  uint32_t nb = e->binds.n;
-  if (innermost && !x->pay && schedule_adds_loads(e, x->red)) at = group_loop(e, n, x, v);
+  uint32_t nb = e->view.binds.n;
+  if (innermost && !x->pay && schedule_adds_loads(e->m, x->red)) at = group_loop(e, n, x, v);
   lv end = emit_size(e, sym_extent(e->c, v));
   if (innermost && v == e->window) {
     window_steps(e, x, v);
@@ -235,7 +236,7 @@ static void red_loop(ectx *e, const nest *n, const tile_reduction *x, uint32_t f
   if (strip && sym_int_or(e->c, sym_extent(e->c, v), strip + 1) <= strip) { /* the strip is the whole loop */
     emit_bind(e, v, at);
     fetch_streams(e);
-    emit_unbind(e, nb);
+    view_unbind(&e->view, nb);
     strip = 0;
   }
   if (strip) {
@@ -243,14 +244,14 @@ static void red_loop(ectx *e, const nest *n, const tile_reduction *x, uint32_t f
     emit_scope(e);
     emit_bind(e, v, at);
     fetch_streams(e);
-    emit_unbind(e, nb);
+    view_unbind(&e->view, nb);
     end = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, at, strip - EK_PLANTED("schedule-streams")), end, 0);
   }
   lb_for(&e->b, sym_name(e->c, v), at, end, lb_int(&e->b, e->dot && e->dot->var == v ? 2 : 1), 0, &i);
   emit_scope(e);
   emit_bind(e, v, i);
   red_loops(e, n, x, from + 1);
-  emit_unbind(e, nb);
+  view_unbind(&e->view, nb);
   emit_unscope(e);
   lb_end(&e->b);
   if (!strip) return;
@@ -274,14 +275,14 @@ static void red_loops(ectx *e, const nest *n, const tile_reduction *x, uint32_t 
 /* ---- a reduction along the lanes ------------------------------------------------------------- */
 /* One step of a reduced lane: nv vectors from lane `at` on, `count` lanes of the last one (0: all). */
 static void lane_step(ectx *e, const nest *n, const tile_reduction *x, lv at, uint32_t nv, lv count) {
-  uint32_t nb = e->binds.n;
+  uint32_t nb = e->view.binds.n;
   tile_reduction step = *x;
   step.tile.nv = nv, step.tile.count = count;
   emit_scope(e);
-  emit_bind_ex(e, (binding){.var = n->lane.var, .base = at, .vec_step = x->tile.lanes, .lane = true});
+  view_bind(&e->view, (binding){.var = n->lane.var, .base = at, .vec_step = x->tile.lanes, .lane = true});
   emit_epoch(e);
   red_step(e, &step);
-  emit_unbind(e, nb);
+  view_unbind(&e->view, nb);
   emit_unscope(e);
   lb_end(&e->b);
 }
@@ -331,14 +332,14 @@ static void reduced_outer(ectx *e, const nest *n, const tile_reduction *x, uint3
     long_sum_close(e, first, last);
     return;
   }
-  uint32_t nb = e->binds.n;
+  uint32_t nb = e->view.binds.n;
   lv at = lb_int(&e->b, 0), end = emit_size(e, sym_extent(e->c, v));
   bounded(e, v, &at, &end);
   lb_for(&e->b, sym_name(e->c, v), at, end, lb_int(&e->b, 1), 0, &i);
   emit_scope(e);
   emit_bind(e, v, i);
   reduced_outer(e, n, x, from + 1);
-  emit_unbind(e, nb);
+  view_unbind(&e->view, nb);
   emit_unscope(e);
   lb_end(&e->b);
 }
@@ -413,7 +414,7 @@ static bool sums_twice(ectx *e, const nest *n, const tile_reduction *x) {
   if (x->tile.mr * x->tile.nv > MAX_WAITING || !n->row.var || sym_is_int(e->c, n->row.extent, NULL) ||
       (n->blocking.on && n->blocking.panels) || red->op != RED_SUM || red->where ||
       et_kind((etype)red->acc) != K_FLOAT || !vars->n || e->dot || e->window || e->streams.n ||
-      schedule_adds_loads(e, red))
+      schedule_adds_loads(e->m, red))
     return false;
   for (uint32_t i = 0; i < e->ranges.n; i++)
     if (e->ranges.v[i].var == vars->v[vars->n - 1]) return false;
@@ -467,14 +468,14 @@ static void read_accumulators(ectx *e, const nest *n, const tile_reduction *x, e
 /* ---- a stage of a tile ----------------------------------------------------------------------- */
 /* Two sums in one group are two products that are added, and read nowhere else (two_products of fusion/fuse_join.c):
  * the second goes on where the first ended. */
-bool nest_goes_on(ectx *e, const nest *n, uint32_t i) {
+bool nest_goes_on(const emodule *m, const nest *n, uint32_t i) {
   uint64_t dummy;
   if (!i || n->lane_reduced) return false;
   for (uint32_t k = i - 1; k <= i; k++) {
-    const stage *s = xs(e->m, n->stages.v[k]);
-    const ex_node *red = exn(e->m, s->value);
+    const stage *s = xs(m, n->stages.v[k]);
+    const ex_node *red = exn(m, s->value);
     if (red->kind != EX_REDUCE || red->op != RED_SUM || et_kind((etype)red->acc) != K_FLOAT ||
-        red->acc != xt(e->m, s->tensor)->type || map_getu(n->stored, s->tensor, &dummy))
+        red->acc != xt(m, s->tensor)->type || map_getu(n->stored, s->tensor, &dummy))
       return false;
   }
   return true;
@@ -487,7 +488,7 @@ static void start_accumulators(ectx *e, const nest *n, tile_reduction *x) {
   const bool arg = schedule_is_arg((rop)x->red->op);
   x->acc = NEWN(e->a, lv, registers);
   if (arg) x->pay = NEWN(e->a, lv, registers), x->found = NEWN(e->a, lv, registers);
-  lv *before = nest_goes_on(e, n, x->stage) ? e->locals.v[e->locals.n - 1].regs : NULL;
+  lv *before = nest_goes_on(e->m, n, x->stage) ? e->view.locals.v[e->view.locals.n - 1].regs : NULL;
   for (uint32_t r = 0; r < t->mr; r++)
     for (uint32_t v = 0; v < t->nv; v++) {
       uint32_t k = r * TILE_V + v;
@@ -579,7 +580,7 @@ static bool reduce_tile(ectx *e, const nest *n, const register_tile *t, uint32_t
 /* The values of a stage that is no reduction. */
 static void map_tile(ectx *e, const nest *n, const register_tile *t, const stage *s, bool vec, lv *regs) {
   /* what stages have in common is emitted once */
-  ex value = n->stages.n > 1 ? emit_canonical(e, s->value) : s->value;
+  ex value = n->stages.n > 1 ? view_canonical(&e->view, s->value) : s->value;
   for (uint32_t r = 0; r < t->mr; r++)
     for (uint32_t v = 0; v < t->nv; v++) {
       at_copy(e, t, r, v);
@@ -604,8 +605,8 @@ static void bind_points(ectx *e, const nest *n, lv row, uint32_t mr) {
     in[r] = lb_op(b, OP_SEL, i64, more, next, first);
     out[r] = lb_op(b, OP_SEL, i64, more, out[r - 1], lb_addi(b, out[r - 1], 1 - EK_PLANTED("schedule-collapsed")));
   }
-  emit_bind_ex(e, (binding){.var = n->row.var, .rows = in, .row_step = 1});
-  emit_bind_ex(e, (binding){.var = n->row2.var, .rows = out, .row_step = 1});
+  view_bind(&e->view, (binding){.var = n->row.var, .rows = in, .row_step = 1});
+  view_bind(&e->view, (binding){.var = n->row2.var, .rows = out, .row_step = 1});
 }
 /* Tells the emitter the tile's size, and what its rows and lanes are. */
 static void bind_tile(ectx *e, const nest *n, const register_tile *t) {
@@ -615,28 +616,28 @@ static void bind_tile(ectx *e, const nest *n, const register_tile *t) {
   e->lanes = t->lanes;
   e->mr = t->mr;
   e->unit = vec && (!n->lane.lo || (n->lane.unit && n->lane.unit % t->lanes == 0)) ? t->lanes : 0;
-  e->row_fold = n->row2.var ? nest_row_fold(e, n) : 0, e->row2 = n->row2.var;
+  e->row_fold = n->row2.var ? nest_row_fold(e->c, n) : 0, e->row2 = n->row2.var;
   if (n->collapsed.var)
     bind_points(e, n, t->row, t->mr);
   else if (n->row2.var) {
-    emit_bind_ex(e, (binding){.var = n->row.var, .base = lb_int(&e->b, 0), .row_step = 1, .row_mod = e->row_fold});
-    emit_bind_ex(e, (binding){.var = n->row2.var,
-                              .base = t->row,
-                              .row_step = 1,
-                              .row_div = e->row_fold + EK_PLANTED("schedule-row2")});
+    view_bind(&e->view, (binding){.var = n->row.var, .base = lb_int(&e->b, 0), .row_step = 1, .row_mod = e->row_fold});
+    view_bind(&e->view, (binding){.var = n->row2.var,
+                                  .base = t->row,
+                                  .row_step = 1,
+                                  .row_div = e->row_fold + EK_PLANTED("schedule-row2")});
   } else if (n->row.var)
-    emit_bind_ex(e, (binding){.var = n->row.var, .base = t->row, .row_step = 1});
-  if (vec) emit_bind_ex(e, (binding){.var = n->lane.var, .base = t->lane, .vec_step = t->lanes, .lane = true});
+    view_bind(&e->view, (binding){.var = n->row.var, .base = t->row, .row_step = 1});
+  if (vec) view_bind(&e->view, (binding){.var = n->lane.var, .base = t->lane, .vec_step = t->lanes, .lane = true});
   emit_epoch(e);
 }
 void micro_kernel(ectx *e, nest *n, const register_tile *t) {
   const bool vec = n->lane.var && !n->lane_reduced;
   bool waits = false;
-  uint32_t nb = e->binds.n;
+  uint32_t nb = e->view.binds.n;
   results out = {0};
   emit_scope(e);
   bind_tile(e, n, t);
-  if (!value_reduces(e, xs(e->m, n->stages.v[0])->value)) fetch_places(e, n, t->lane);
+  if (!value_reduces(&e->view, xs(e->m, n->stages.v[0])->value)) fetch_places(e, n, t->lane);
   for (uint32_t i = 0; i < n->stages.n; i++) {
     const stage *s = xs(e->m, n->stages.v[i]);
     const bool reduces = exn(e->m, s->value)->kind == EX_REDUCE;
@@ -652,7 +653,7 @@ void micro_kernel(ectx *e, nest *n, const register_tile *t) {
   e->r = e->v = e->mr = e->row_fold = e->row2 = e->unit = 0;
   e->count = 0;
   e->lanes = 1;
-  emit_unbind(e, nb);
+  view_unbind(&e->view, nb);
   emit_unscope(e);
   emit_epoch(e);
 }

@@ -3,16 +3,16 @@
 #include "schedule/nest.h"
 #include "schedule/tile.h"
 
-uint32_t nest_lanes(ectx *e, const u32vec *stages) {
-  uint32_t l = target_lanes(e->p->t, ET_F32);
+uint32_t nest_lanes(index_view *iv, const u32vec *stages) {
+  uint32_t l = target_lanes(iv->p->t, ET_F32);
   for (uint32_t i = 0; i < stages->n; i++) {
-    stage *s = xs(e->m, stages->v[i]);
-    etype t = xt(e->m, s->tensor)->type;
-    uint32_t k = t == ET_BOOL ? l : target_lanes(e->p->t, t);
+    stage *s = xs(iv->m, stages->v[i]);
+    etype t = xt(iv->m, s->tensor)->type;
+    uint32_t k = t == ET_BOOL ? l : target_lanes(iv->p->t, t);
     if (k < l) l = k;
-    const ex_node *root = s->value ? exn(e->m, s->value) : NULL;
+    const ex_node *root = s->value ? exn(iv->m, s->value) : NULL;
     if (root && root->kind == EX_REDUCE && !schedule_is_arg((rop)root->op)) {
-      k = root->acc == ET_BOOL ? l : target_lanes(e->p->t, (etype)root->acc);
+      k = root->acc == ET_BOOL ? l : target_lanes(iv->p->t, (etype)root->acc);
       if (k < l) l = k;
     }
   }
@@ -20,8 +20,8 @@ uint32_t nest_lanes(ectx *e, const u32vec *stages) {
 }
 static uint32_t lanes_of(const nest *n) { return n->lane.var ? n->lanes : 1; }
 
-uint32_t nest_row_fold(ectx *e, const nest *n) {
-  return n->row2.var && !n->collapsed.var ? (uint32_t)sym_int_or(e->c, n->row.extent, 1) : 1;
+uint32_t nest_row_fold(ctx *c, const nest *n) {
+  return n->row2.var && !n->collapsed.var ? (uint32_t)sym_int_or(c, n->row.extent, 1) : 1;
 }
 /* What a tile takes of the lanes, the same for all of its rows. */
 typedef struct tile_lanes {
@@ -36,12 +36,12 @@ static void block_micro_kernels(ectx *e, nest *n, const register_tile *t);
  * stands in no loop at all. */
 static void tile_micro_kernel(ectx *e, nest *n, const tile_lanes *a, lv row, uint32_t mr) {
   register_tile t = {.row = row, .lane = a->lane, .mr = mr, .nv = a->nv, .count = a->count, .lanes = a->lanes};
-  uint32_t nl = e->locals.n;
+  uint32_t nl = e->view.locals.n;
   if (n->blocking.on)
     block_micro_kernels(e, n, &t);
   else
     micro_kernel(e, n, &t);
-  if (a->looped || n->row.var) e->locals.n = nl;
+  if (a->looped || n->row.var) e->view.locals.n = nl;
 }
 
 /* The extent of a variable, if it is known and its range is made of whole tiles but for the end; else -1. */
@@ -101,7 +101,7 @@ static void open_parts(ectx *e, const nest *n, lv *lo, lv *hi) {
 /* Tiles over an open number of values lo.. of the rows' variable: as many as there are of `most` values, then of
  * fewer. */
 static void open_rows(ectx *e, nest *n, const tile_lanes *a, const nvar *v, lv lo, uint32_t most) {
-  const uint32_t fold = nest_row_fold(e, n);
+  const uint32_t fold = nest_row_fold(e->c, n);
   lv hi = v->hi ? v->hi : emit_size(e, v->extent), rest[2], i;
   if (n->partitioned) open_parts(e, n, &lo, &hi);
   for (uint32_t mr = most; mr > EK_PLANTED("schedule-open-rows"); mr = tile_fewer(mr)) {
@@ -122,7 +122,7 @@ static void row_tiles(ectx *e, nest *n, const tile_lanes *a) {
     return;
   }
   nvar v = n->collapsed.var ? n->collapsed : n->row2.var ? n->row2 : n->row;
-  uint32_t fold = nest_row_fold(e, n), most = n->mr / fold; /* folded rows of a tile */
+  uint32_t fold = nest_row_fold(e->c, n), most = n->mr / fold; /* folded rows of a tile */
   if (n->row2.var && n->begins) {
     v.lo = emit_size(e, n->begins);
     v.hi = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, v.lo, v.unit), emit_size(e, v.extent), 0);
@@ -131,7 +131,7 @@ static void row_tiles(ectx *e, nest *n, const tile_lanes *a) {
     v.lo = lb_int(&e->b, 0), v.hi = lb_mul(&e->b, values_of(e, &n->row), values_of(e, &n->row2));
   lv lo = v.lo ? v.lo : lb_int(&e->b, 0), i;
   int64_t ext = in_units(e, &v, most);
-  n->idle = ext >= 0 && n->row2.var && !n->collapsed.var ? idle_rows(e, n, most) : 0;
+  n->idle = ext >= 0 && n->row2.var && !n->collapsed.var ? idle_rows(&e->view, n, most) : 0;
   if (ext < 0) {
     open_rows(e, n, a, &v, lo, most);
     return;
@@ -173,11 +173,11 @@ static bool written_out(ectx *e, const nest *n, const nvar *v) {
 static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, nest_body *then, void *arg);
 /* Calls `then` at value i of the first of vs. */
 static void at_value(ectx *e, nest *n, const nvar *vs, lv i, uint32_t k, nest_body *then, void *arg) {
-  uint32_t nb = e->binds.n;
+  uint32_t nb = e->view.binds.n;
   emit_scope(e);
   emit_bind(e, vs->var, i);
   vars_then(e, n, vs + 1, k - 1, then, arg);
-  emit_unbind(e, nb);
+  view_unbind(&e->view, nb);
   emit_unscope(e);
 }
 static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, nest_body *then, void *arg) {
@@ -204,16 +204,16 @@ static bool pack_lanes(ectx *e, nest *n, const packload *k, const tile_lanes *a)
   const u32vec *red = &n->reds[k->stage];
   atom along = red->n ? red->v[red->n - 1] : 0;
   const ex_node *load = exn(e->m, k->load);
-  const layout *lay = emit_layout(e, load->tensor);
+  const layout *lay = view_layout(&e->view, load->tensor);
   sz idx[MAX_RANK];
   lv x, lane;
-  uint32_t nb = e->binds.n;
+  uint32_t nb = e->view.binds.n;
   if (!a->count || a->lanes < 2 || load->otherwise || !lay->known ||
       sym_int_or(e->c, sym_extent(e->c, along), 1) % a->lanes)
     return false;
-  for (uint32_t i = 0; i < load->nargs; i++) idx[i] = emit_resolve(e, load->args[i]);
-  sz at = emit_address(e, lay, idx);
-  if (address_coef(e, at, along) != 1 || address_coef(e, at, n->lane.var) == INT64_MIN) return false;
+  for (uint32_t i = 0; i < load->nargs; i++) idx[i] = view_resolve(&e->view, load->args[i]);
+  sz at = view_address(e->c, lay, idx);
+  if (address_coef(&e->view, at, along) != 1 || address_coef(&e->view, at, n->lane.var) == INT64_MIN) return false;
   lb_for(&e->b, "lane", lb_int(&e->b, 0), a->count, lb_int(&e->b, 1), 0, &lane);
   emit_scope(e);
   emit_bind(e, n->lane.var, lb_add(&e->b, a->lane, lane));
@@ -221,9 +221,10 @@ static bool pack_lanes(ectx *e, nest *n, const packload *k, const tile_lanes *a)
     lb_for(&e->b, sym_name(e->c, red->v[j]), lb_int(&e->b, 0), emit_size(e, sym_extent(e->c, red->v[j])),
            lb_int(&e->b, red->v[j] == along ? a->lanes : 1), 0, &x);
     emit_scope(e);
-    emit_bind_ex(
-        e, (binding){
-               .var = red->v[j], .base = x, .vec_step = red->v[j] == along ? a->lanes : 0, .lane = red->v[j] == along});
+    view_bind(&e->view, (binding){.var = red->v[j],
+                                  .base = x,
+                                  .vec_step = red->v[j] == along ? a->lanes : 0,
+                                  .lane = red->v[j] == along});
   }
   e->lane = along, e->lanes = a->lanes, e->count = 0;
   emit_epoch(e);
@@ -235,7 +236,7 @@ static bool pack_lanes(ectx *e, nest *n, const packload *k, const tile_lanes *a)
     emit_unscope(e);
     lb_end(&e->b);
   }
-  emit_unbind(e, nb);
+  view_unbind(&e->view, nb);
   emit_epoch(e);
   return true;
 }
@@ -246,27 +247,27 @@ static int64_t pack_exchanged(ectx *e, nest *n, const packload *k, const tile_la
   atom along = red->n ? red->v[red->n - 1] : 0;
   const ex_node *load = exn(e->m, k->load);
   int64_t ext = along ? sym_int_or(e->c, sym_extent(e->c, along), 0) : 0, whole = ext / a->lanes * a->lanes;
-  uint32_t nb = e->binds.n, mr = e->mr;
+  uint32_t nb = e->view.binds.n, mr = e->mr;
   atom row = e->row;
   etype t = (etype)load->type;
   sz idx[MAX_RANK];
   lv x, rows[MAX_LANES];
-  if (a->lanes < 2 || !whole || load->otherwise || !emit_plain(e, k->load, idx)) return 0;
-  sz at = emit_address(e, emit_layout(e, load->tensor), idx);
+  if (a->lanes < 2 || !whole || load->otherwise || !view_plain(&e->view, k->load, idx)) return 0;
+  sz at = view_address(e->c, view_layout(&e->view, load->tensor), idx);
   e->lane = n->lane.var, e->lanes = a->lanes;
   e->row = along, e->mr = a->lanes;
-  emit_bind_ex(e, (binding){.var = n->lane.var, .base = a->lane, .vec_step = a->lanes, .lane = true});
-  emit_bind_ex(e, (binding){.var = along, .base = lb_int(&e->b, 0), .row_step = 1});
+  view_bind(&e->view, (binding){.var = n->lane.var, .base = a->lane, .vec_step = a->lanes, .lane = true});
+  view_bind(&e->view, (binding){.var = along, .base = lb_int(&e->b, 0), .row_step = 1});
   emit_epoch(e);
   if (!lanes_exchange(e, t, at)) whole = 0;
-  emit_unbind(e, nb + 1);
+  view_unbind(&e->view, nb + 1);
   for (uint32_t j = 0; j < red->n && whole; j++) {
     bool rowed = red->v[j] == along;
     lv lo = lb_int(&e->b, 0), hi = rowed ? lb_int(&e->b, whole) : emit_size(e, sym_extent(e->c, red->v[j]));
     bounded(e, red->v[j], &lo, &hi);
     lb_for(&e->b, sym_name(e->c, red->v[j]), lo, hi, lb_int(&e->b, rowed ? a->lanes : 1), 0, &x);
     emit_scope(e);
-    emit_bind_ex(e, (binding){.var = red->v[j], .base = x, .row_step = rowed});
+    view_bind(&e->view, (binding){.var = red->v[j], .base = x, .row_step = rowed});
   }
   emit_epoch(e);
   lv from = whole ? emit_source(e, load->tensor) : 0;
@@ -284,7 +285,7 @@ static int64_t pack_exchanged(ectx *e, nest *n, const packload *k, const tile_la
     lb_end(&e->b);
   }
   e->v = 0, e->count = 0, e->lanes = 1, e->row = row, e->mr = mr;
-  emit_unbind(e, nb);
+  view_unbind(&e->view, nb);
   emit_epoch(e);
   return whole;
 }
@@ -293,7 +294,7 @@ static void pack_panel(ectx *e, nest *n, tile_lanes *a) {
   for (uint32_t i = 0; i < n->packs.n; i++) {
     packload *k = &n->packs.v[i];
     if (k->constant) continue;
-    uint32_t nb = e->binds.n, depth = 0, np = e->packs.n;
+    uint32_t nb = e->view.binds.n, depth = 0, np = e->packs.n;
     e->packs.n = 0;
     if (a->nv == 1 && pack_lanes(e, n, k, a)) {
       e->packs.n = np;
@@ -315,7 +316,7 @@ static void pack_panel(ectx *e, nest *n, tile_lanes *a) {
     emit_scope(e);
     e->lane = n->lane.var;
     e->lanes = a->lanes;
-    emit_bind_ex(e, (binding){.var = n->lane.var, .base = a->lane, .vec_step = a->lanes, .lane = true});
+    view_bind(&e->view, (binding){.var = n->lane.var, .base = a->lane, .vec_step = a->lanes, .lane = true});
     emit_epoch(e);
     for (uint32_t v = 0; v < a->nv; v++) {
       e->v = v;
@@ -332,7 +333,7 @@ static void pack_panel(ectx *e, nest *n, tile_lanes *a) {
       emit_unscope(e);
       lb_end(&e->b);
     }
-    emit_unbind(e, nb);
+    view_unbind(&e->view, nb);
     e->packs.n = np;
     emit_epoch(e);
   }
@@ -355,7 +356,7 @@ static void take_packs(ectx *e, nest *n) {
 }
 /* The tiles of these lanes, which are those of a panel or a part of it. */
 static void lane_tile(ectx *e, nest *n, lv panel, tile_lanes a) {
-  uint32_t nb = e->binds.n, np = e->packs.n;
+  uint32_t nb = e->view.binds.n, np = e->packs.n;
   emit_scope(e);
   if (n->panel) emit_bind(e, n->panel, panel);
   if (n->blocking.first) emit_bind(e, n->blocking.first, panel), emit_bind(e, n->blocking.at, lb_int(&e->b, 0));
@@ -366,13 +367,13 @@ static void lane_tile(ectx *e, nest *n, lv panel, tile_lanes a) {
   else
     row_tiles(e, n, &a);
   e->packs.n = np;
-  emit_unbind(e, nb);
+  view_unbind(&e->view, nb);
   emit_unscope(e);
 }
 /* The tiles of a block's panels, for the same rows. */
 static void block_micro_kernels(ectx *e, nest *n, const register_tile *t) {
   register_tile panel = *t;
-  uint32_t nb = e->binds.n, np = e->packs.n;
+  uint32_t nb = e->view.binds.n, np = e->packs.n;
   lv i;
   lb_for(&e->b, "panel", n->blocking.from, n->blocking.to, lb_int(&e->b, 1), 0, &i);
   emit_scope(e);
@@ -381,12 +382,12 @@ static void block_micro_kernels(ectx *e, nest *n, const register_tile *t) {
   panel.lane = lb_muli(&e->b, i, (int64_t)t->nv * t->lanes), panel.panel = i;
   micro_kernel(e, n, &panel);
   e->packs.n = np;
-  emit_unbind(e, nb);
+  view_unbind(&e->view, nb);
   emit_unscope(e);
   lb_end(&e->b);
 }
 static void block_rows(ectx *e, nest *n) {
-  uint32_t L = lanes_of(n), nb = e->binds.n;
+  uint32_t L = lanes_of(n), nb = e->view.binds.n;
   lv i;
   if (n->blocking.first) {
     lb_for(&e->b, "panel", lb_addi(&e->b, n->blocking.from, EK_PLANTED("schedule-blocking-packed")), n->blocking.to,
@@ -394,7 +395,7 @@ static void block_rows(ectx *e, nest *n) {
     emit_scope(e);
     emit_bind(e, n->panel, i);
     pack_panel(e, n, &(tile_lanes){lb_muli(&e->b, i, (int64_t)n->nv * L), 0, n->nv, L, true});
-    emit_unbind(e, nb);
+    view_unbind(&e->view, nb);
     emit_unscope(e);
     lb_end(&e->b);
   }
@@ -552,7 +553,7 @@ void nest_spans(ectx *e, const nest *n, var_spans *of) {
   for (uint32_t i = 0; i < n->outer.n; i++) range_span(e, of, &n->outer.v[i]);
 }
 void nest_emit(ectx *e, nest *n) {
-  uint32_t nl = e->locals.n;
+  uint32_t nl = e->view.locals.n;
   bool loops = nest_loops(n);
   for (uint32_t i = 0; i < n->packs.n; i++)
     if (n->packs.v[i].constant) n->packs.v[i].ptr = emit_buffer(e, n->packs.v[i].buffer, false);
@@ -560,7 +561,7 @@ void nest_emit(ectx *e, nest *n) {
   pack_ranges(e, n);
   vars_then(e, n, n->outer.v, n->outer.n, all_vars, NULL);
   e->ranges.n = nr;
-  if (loops) e->locals.n = nl;
+  if (loops) e->view.locals.n = nl;
   emit_epoch(e);
 }
 
@@ -574,7 +575,7 @@ typedef struct updarg {
 static void upd_lanes(ectx *e, const updarg *a) {
   lv n = emit_size(e, sym_extent(e->c, a->along)), L = lb_int(&e->b, a->lanes),
      full = lb_mul(&e->b, lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), n, L, 0), L), i;
-  uint32_t nb = e->binds.n;
+  uint32_t nb = e->view.binds.n;
   int64_t known = sym_int_or(e->c, sym_extent(e->c, a->along), -1);
   e->lane = a->along, e->lanes = a->lanes;
   for (int tail = 0; tail < 2; tail++) {
@@ -584,11 +585,11 @@ static void upd_lanes(ectx *e, const updarg *a) {
     else
       lb_for(&e->b, sym_name(e->c, a->along), lb_int(&e->b, 0), full, L, 0, &i);
     emit_scope(e);
-    emit_bind_ex(e, (binding){.var = a->along, .base = i, .vec_step = a->lanes, .lane = true});
+    view_bind(&e->view, (binding){.var = a->along, .base = i, .vec_step = a->lanes, .lane = true});
     e->count = tail ? lb_sub(&e->b, n, full) : 0;
     emit_epoch(e);
     emit_store(e, a->t, a->u->idx, emit_value(e, a->u->value), a->u->op);
-    emit_unbind(e, nb);
+    view_unbind(&e->view, nb);
     emit_unscope(e);
     lb_end(&e->b);
   }
@@ -611,8 +612,8 @@ static void upd_body(ectx *e, nest *n, void *arg) {
   lv ok = 0;
   tensor *t = xt(e->m, a->t);
   for (uint32_t i = 0; i < u->nidx; i++) { /* a place read from data must be inside: others are dropped */
-    sz at = emit_resolve(e, u->idx[i]);
-    if (emit_in_range(e, NULL, i, at, t->shape[i])) continue;
+    sz at = view_resolve(&e->view, u->idx[i]);
+    if (view_in_range(e->c, NULL, i, at, t->shape[i])) continue;
     lv v = emit_size(e, at);
     lv in = lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), lb_cmp(&e->b, OP_GE, v, lb_int(&e->b, 0)),
                   lb_cmp(&e->b, OP_LT, v, emit_size(e, t->shape[i])), 0);
@@ -643,11 +644,11 @@ static bool writes_rows(ectx *e, uint32_t si, const update *u, atom v) {
   u32vec loads = {0}, bound = {0};
   if (few < 4 || t->type == ET_BOOL) return false;
   for (uint32_t i = 0; i < u->nidx; i++) {
-    idx[i] = emit_resolve(e, u->idx[i]);
-    if (address_uses(e, idx[i], v) && !emit_in_range(e, NULL, i, idx[i], t->shape[i])) return false;
+    idx[i] = view_resolve(&e->view, u->idx[i]);
+    if (address_uses(&e->view, idx[i], v) && !view_in_range(e->c, NULL, i, idx[i], t->shape[i])) return false;
   }
-  if (!sym_linear(e->c, emit_address(e, emit_layout(e, xs(e->m, si)->tensor), idx), v, &coef, &rest) ||
-      coef != sym_int(e->c, 1) || address_uses(e, rest, v))
+  if (!sym_linear(e->c, view_address(e->c, view_layout(&e->view, xs(e->m, si)->tensor), idx), v, &coef, &rest) ||
+      coef != sym_int(e->c, 1) || address_uses(&e->view, rest, v))
     return false;
   if (u->cond) expr_vars(e->m, u->cond, e->a, &bound);
   for (uint32_t i = 0; i < bound.n; i++)
@@ -655,7 +656,7 @@ static bool writes_rows(ectx *e, uint32_t si, const update *u, atom v) {
   expr_loads(e->m, u->value, e->a, &loads);
   for (uint32_t i = 0; i < loads.n; i++)
     if (exn(e->m, loads.v[i])->tensor == xs(e->m, si)->tensor) return false;
-  return !value_reduces(e, u->value);
+  return !value_reduces(&e->view, u->value);
 }
 void nest_update(ectx *e, uint32_t si, const map *stored) {
   stage *s = xs(e->m, si);
@@ -668,7 +669,7 @@ void nest_update(ectx *e, uint32_t si, const map *stored) {
     e->lane = e->row = 0;
     e->lanes = 1;
     if (u->nvars && writes_rows(e, si, u, u->vars[u->nvars - 1]))
-      a.along = u->vars[u->nvars - 1], a.lanes = nest_lanes(e, &(u32vec){.v = &si, .n = 1});
+      a.along = u->vars[u->nvars - 1], a.lanes = nest_lanes(&e->view, &(u32vec){.v = &si, .n = 1});
     for (uint32_t j = 0; j < u->nvars - (a.along != 0); j++)
       vec_push(e->a, vs, ((nvar){.var = u->vars[j], .extent = sym_extent(e->c, u->vars[j])}));
     vars_then(e, &n, vs.v, vs.n, upd_body, &a);

@@ -175,12 +175,12 @@ typedef struct register_tile {
   uint32_t lanes;
 } register_tile;
 /* lanes of a vector in which every stage of the group fits one register */
-uint32_t nest_lanes(ectx *e, const u32vec *stages);
+uint32_t nest_lanes(index_view *iv, const u32vec *stages);
 static inline nvar *nest_rows(nest *n) {
   return n->collapsed.var ? &n->collapsed : &n->row;
 } /* what chunks may be blocks of */
 /* rows of a tile for each value of n->row2; 1: there is none */
-uint32_t nest_row_fold(ectx *e, const nest *n);
+uint32_t nest_row_fold(ctx *c, const nest *n);
 /* no: values of one point, which stay in registers for the nests that follow */
 bool nest_loops(const nest *n);
 void nest_emit(ectx *e, nest *n);
@@ -245,10 +245,10 @@ void nest_update(ectx *e, uint32_t stage, const map *stored); /* an update stage
 void nest_update_step(ectx *e, uint32_t stage, uint32_t u);
 /* idle.c: bit k*fold + r: in tiles that begin at multiples of `most`, nobody reads what the value r of the row
  * variable gives for the k-th value of row2 */
-uint64_t idle_rows(ectx *e, const nest *n, uint32_t most);
+uint64_t idle_rows(index_view *iv, const nest *n, uint32_t most);
 /* fixed_point.c */
 /* may the constant be in fixed point, and is it better so? uses: of each of its elements */
-bool fixed_point_pays(ectx *e, ex load, const ex_node *red, int64_t uses);
+bool fixed_point_pays(index_view *iv, ex load, const ex_node *red, int64_t uses);
 /* uses of a constant that is used again for each of `extent` values: at least so many */
 int64_t fixed_point_uses(splan *p, int64_t uses, sz extent);
 enum {
@@ -260,9 +260,10 @@ lv fixed_point_step(ectx *e, const packload *k, uint32_t v); /* the steps of vec
 /* may constant b be in fixed point, if it was asked whether a may? As a may then; without looking at the values of b
  * where nobody asked for those of a */
 bool fixed_point_alike(splan *p, tid a, tid b);
-bool nest_goes_on(ectx *e, const nest *n, uint32_t i); /* the sum of stage i begins with that of the one before */
+bool nest_goes_on(const emodule *m, const nest *n,
+                  uint32_t i); /* the sum of stage i begins with that of the one before */
 /* which factor of a sum of products reads it; 0: none, or several */
-ex factor_of(ectx *e, const ex_node *red, ex load);
+ex factor_of(index_view *iv, const ex_node *red, ex load);
 /* pack.c: packs the constant read by `load` into [outer vars..., panel, red..., nr]; false if the load is not of
  * that kind */
 enum { MAX_INTERLEAVED = 8 };
@@ -279,5 +280,5 @@ typedef struct interleaved {
 } interleaved;
 /* The constant t packed so. What is made of others and does not become panels of whole places is made now. */
 contents pack_contents(emodule *m, tid t, const packing *k);
-bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const interleaved *lanes_of, packload *out);
+bool pack_constant(index_view *iv, nest *n, ex load, uint32_t stage, const interleaved *lanes_of, packload *out);
 #endif

@@ -159,12 +159,12 @@ bool pack_places(const packing *k, const linmap *l) {
 }
 /* A digit of the number of a chunk's point that selects: a quotient. By an open size it has no bound but that it is
  * inside the constant, of `elems` elements. */
-static bool chunk_digit(ectx *e, const nest *n, const u32vec *reds, sz at, int64_t elems, nvar *out) {
-  ctx *c = e->c;
+static bool chunk_digit(index_view *iv, const nest *n, const u32vec *reds, sz at, int64_t elems, nvar *out) {
+  ctx *c = iv->c;
   u32vec few = {0};
   int64_t lo, hi, step, from, to;
   sz coef;
-  sym_atoms(c, at, AT_DIV, e->a, &few);
+  sym_atoms(c, at, AT_DIV, iv->a, &few);
   if (few.n != 1) return false;
   sz digit = sym_of_atom(c, few.v[0]);
   for (uint32_t i = 0; i < reds->n; i++)
@@ -178,14 +178,14 @@ static bool chunk_digit(ectx *e, const nest *n, const u32vec *reds, sz at, int64
 }
 /* The number of a point, counted by two variables, of which the inner one selects: its rest, and how far apart in
  * the constant its values are. 0: it is not so. */
-static sz point_rest(ectx *e, const nest *n, sz at, int64_t *step, int64_t *extent) {
-  ctx *c = e->c;
+static sz point_rest(index_view *iv, const nest *n, sz at, int64_t *step, int64_t *extent) {
+  ctx *c = iv->c;
   u32vec few = {0};
   int64_t k;
   sz g[3], coef;
   if (!n->point.var) return 0;
   sz point = sym_of_atom(c, n->point.var);
-  sym_atoms(c, at, AT_DIV, e->a, &few);
+  sym_atoms(c, at, AT_DIV, iv->a, &few);
   if (few.n != 1 || sym_args(c, few.v[0], g) != 2 || g[0] != point || !sym_is_int(c, g[1], extent) || *extent < 2 ||
       *extent > INT32_MAX)
     return 0;
@@ -196,29 +196,29 @@ static sz point_rest(ectx *e, const nest *n, sz at, int64_t *step, int64_t *exte
   return sym_mod(c, point, g[1]);
 }
 /* May the panels be in fixed point? Whole ones, read vector by vector. */
-static bool whole_panels(ectx *e, const nest *n, uint32_t stage, int64_t lanes, int64_t nr, int64_t interleaved,
+static bool whole_panels(index_view *iv, const nest *n, uint32_t stage, int64_t lanes, int64_t nr, int64_t interleaved,
                          uint32_t L) {
-  bool edges = lanes % L == 0 || e->p->t->masks, ranges = !n->lane.lo || (n->lane.unit && n->lane.unit % nr == 0);
+  bool edges = lanes % L == 0 || iv->p->t->masks, ranges = !n->lane.lo || (n->lane.unit && n->lane.unit % nr == 0);
   return L > 1 && interleaved * nr / L >= FIXED_POINT_VECTORS && interleaved * nr <= FIXED_POINT_LANES &&
-         !n->lane_reduced && edges && ranges && !n->blocking.panels && !nest_goes_on(e, n, stage) &&
-         (stage + 1 >= n->stages.n || !nest_goes_on(e, n, stage + 1));
+         !n->lane_reduced && edges && ranges && !n->blocking.panels && !nest_goes_on(iv->m, n, stage) &&
+         (stage + 1 >= n->stages.n || !nest_goes_on(iv->m, n, stage + 1));
 }
-static bool distance_in_factor(ectx *e, const access *a, const access *b, const u32vec *loads, int64_t *d) {
+static bool distance_in_factor(index_view *iv, const access *a, const access *b, const u32vec *loads, int64_t *d) {
   return b->stage == a->stage && !b->store && b->t == a->t && vec_has(loads, b->load) &&
-         sym_is_int(e->c, sym_sub(e->c, b->address, a->address), d);
+         sym_is_int(iv->c, sym_sub(iv->c, b->address, a->address), d);
 }
 /* Loads of one constant that make a factor, the same number of places apart, lie side by side. False: beside one
  * that comes first. */
-bool pack_interleaved(ectx *e, const accesses *acc, uint32_t at, ex sum, interleaved *out) {
+bool pack_interleaved(index_view *iv, const accesses *acc, uint32_t at, ex sum, interleaved *out) {
   const access *a = &acc->v[at];
-  ex f = factor_of(e, exn(e->m, sum), a->load);
+  ex f = factor_of(iv, exn(iv->m, sum), a->load);
   u32vec loads = {0};
   int64_t d, step = INT64_MAX;
   *out = (interleaved){.n = 1, .all = f != 0};
   if (!f || f == a->load) return true;
-  expr_loads(e->m, f, e->a, &loads);
+  expr_loads(iv->m, f, iv->a, &loads);
   for (uint32_t i = 0; i < acc->n; i++) {
-    if (i == at || !distance_in_factor(e, a, &acc->v[i], &loads, &d)) continue;
+    if (i == at || !distance_in_factor(iv, a, &acc->v[i], &loads, &d)) continue;
     if (d <= 0) return false;
     step = min64(step, d);
   }
@@ -226,7 +226,7 @@ bool pack_interleaved(ectx *e, const accesses *acc, uint32_t at, ex sum, interle
   for (bool more = step < INT64_MAX; more && out->n < MAX_INTERLEAVED;) {
     more = false;
     for (uint32_t i = 0; i < acc->n && !more; i++)
-      if (distance_in_factor(e, a, &acc->v[i], &loads, &d) && d == out->n * step)
+      if (distance_in_factor(iv, a, &acc->v[i], &loads, &d) && d == out->n * step)
         out->loads[out->n++] = acc->v[i].load, more = true;
   }
   out->all = out->n == loads.n;
@@ -252,25 +252,25 @@ typedef struct pack_vars {
   sz step;              /* number of the current point of the reduction */
 } pack_vars;
 /* Where in its constant a load reads, in elements; 0: it may be outside. */
-static sz constant_address(ectx *e, const ex_node *load, const tensor *t) {
-  sz at = sym_int(e->c, 0);
+static sz constant_address(index_view *iv, const ex_node *load, const tensor *t) {
+  sz at = sym_int(iv->c, 0);
   for (uint32_t i = 0; i < load->nargs; i++) {
-    sz idx = emit_resolve(e, load->args[i]);
-    if (!emit_in_range(e, NULL, i, idx, t->shape[i])) return 0;
-    at = sym_add(e->c, sym_mul(e->c, at, t->shape[i]), idx);
+    sz idx = view_resolve(iv, load->args[i]);
+    if (!view_in_range(iv->c, NULL, i, idx, t->shape[i])) return 0;
+    at = sym_add(iv->c, sym_mul(iv->c, at, t->shape[i]), idx);
   }
   return at;
 }
 /* Lists the variables that an address may have. Returns the address without what a chunk's point selects by its rest,
  * which goes to the pack. */
-static sz list_variables(ectx *e, const nest *n, const u32vec *reds, const tensor *t, sz at, packing *pack,
+static sz list_variables(index_view *iv, const nest *n, const u32vec *reds, const tensor *t, sz at, packing *pack,
                          pack_vars *x) {
-  ctx *c = e->c;
+  ctx *c = iv->c;
   int64_t elems, spacing = 0, values = 1;
   for (uint32_t i = 0; i < n->outer.n && x->n < MAX_RANK; i++) x->v[x->n++] = n->outer.v[i];
-  x->digit = nd_count(&t->data, &elems) && chunk_digit(e, n, reds, at, elems, &x->v[x->n]);
+  x->digit = nd_count(&t->data, &elems) && chunk_digit(iv, n, reds, at, elems, &x->v[x->n]);
   x->n += x->digit;
-  sz inside = point_rest(e, n, at, &spacing, &values);
+  sz inside = point_rest(iv, n, at, &spacing, &values);
   if (inside) {
     at = sym_sub(c, at, sym_muli(c, inside, spacing));
     add_dim(pack, true, values, spacing + EK_PLANTED("schedule-collapsed-digit"));
@@ -285,15 +285,15 @@ static sz list_variables(ectx *e, const nest *n, const u32vec *reds, const tenso
 }
 /* Takes the variables out of the address into the pack, with the number of the choice and of the point. False: it is
  * not affine in them, or an extent is open. */
-static bool add_variables(ectx *e, sz at, packing *pack, pack_vars *x) {
-  ctx *c = e->c;
+static bool add_variables(index_view *iv, sz at, packing *pack, pack_vars *x) {
+  ctx *c = iv->c;
   for (uint32_t i = 0; i < x->n; i++) {
     const nvar *v = &x->v[i];
     int64_t ext, step;
     sz coef, rest, here = sym_of_atom(c, v->var);
     if (!sym_linear(c, at, v->var, &coef, &rest) || !sym_is_int(c, coef, &step)) return false;
     if (i < x->nsel && step == 0) { /* a variable of step 0 does not select */
-      x->uses = fixed_point_uses(e->p, x->uses, v->extent);
+      x->uses = fixed_point_uses(iv->p, x->uses, v->extent);
       continue;
     }
     if (!sym_is_int(c, v->extent, &ext)) return false;
@@ -306,23 +306,23 @@ static bool add_variables(ectx *e, sz at, packing *pack, pack_vars *x) {
   }
   return sym_is_int(c, at, &pack->base);
 }
-bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const interleaved *lanes_of, packload *out) {
-  ctx *c = e->c;
+bool pack_constant(index_view *iv, nest *n, ex load, uint32_t stage, const interleaved *lanes_of, packload *out) {
+  ctx *c = iv->c;
   const u32vec *reds = &n->reds[stage];
-  const ex_node *ln = exn(e->m, load);
-  tensor *t = xt(e->m, ln->tensor);
+  const ex_node *ln = exn(iv->m, load);
+  tensor *t = xt(iv->m, ln->tensor);
   if (t->kind != TK_CONST || ln->otherwise || !n->lane.var) return false;
   int64_t lanes, lane_stride;
-  sz at = constant_address(e, ln, t), coef, rest;
+  sz at = constant_address(iv, ln, t), coef, rest;
   if (!at || !sym_is_int(c, n->lane.extent, &lanes) || !sym_linear(c, at, n->lane.var, &coef, &rest) ||
       !sym_is_int(c, coef, &lane_stride) || lane_stride == 0)
     return false;
-  packing *pack = NEW(e->p->l->a, packing);
+  packing *pack = NEW(iv->p->l->a, packing);
   pack_vars x = {.sel = 1, .inner = 1, .off = sym_int(c, 0), .step = sym_int(c, 0)};
-  x.uses = fixed_point_uses(e->p, n->row.var ? fixed_point_uses(e->p, 1, n->row.extent) : 1,
+  x.uses = fixed_point_uses(iv->p, n->row.var ? fixed_point_uses(iv->p, 1, n->row.extent) : 1,
                             n->row2.var ? n->row2.extent : sym_int(c, 1));
-  rest = list_variables(e, n, reds, t, rest, pack, &x);
-  if (!add_variables(e, rest, pack, &x)) return false;
+  rest = list_variables(iv, n, reds, t, rest, pack, &x);
+  if (!add_variables(iv, rest, pack, &x)) return false;
   const uint32_t L = n->lanes;
   const int64_t nr = n->lane_reduced ? lanes : (int64_t)n->nv * L, npanels = (lanes + nr - 1) / nr, inner = x.inner;
   sz off = sym_add(c, sym_muli(c, x.off, npanels), n->panel ? sym_of_atom(c, n->panel) : sym_int(c, 0));
@@ -336,9 +336,9 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const interleaved 
   if (lanes_of->n > 1) add_dim(pack, false, lanes_of->n, lanes_of->step), pack->interleaved = lanes_of->n;
   pack->size = size, pack->lane_step = lane_stride, pack->lanes = lanes, pack->nr = nr, pack->panels = npanels,
   pack->depth = inner * lanes_of->n;
-  const contents from = pack_contents(e->m, ln->tensor, pack);
-  if (!x.digit && !pack->pairs && lanes_of->all && whole_panels(e, n, stage, lanes, nr, lanes_of->n, L) &&
-      fixed_point_pays(e, load, exn(e->m, xs(e->m, n->stages.v[stage])->value), x.uses / lanes_of->n))
+  const contents from = pack_contents(iv->m, ln->tensor, pack);
+  if (!x.digit && !pack->pairs && lanes_of->all && whole_panels(iv, n, stage, lanes, nr, lanes_of->n, L) &&
+      fixed_point_pays(iv, load, exn(iv->m, xs(iv->m, n->stages.v[stage])->value), x.uses / lanes_of->n))
     pack->fixed_point = L;
   const int64_t all = packing_row(pack), row = pack->fixed_point ? fixed_point_row(all, L) : all,
                 item = packing_item(pack) / size;
@@ -347,15 +347,15 @@ bool pack_constant(ectx *e, nest *n, ex load, uint32_t stage, const interleaved 
   total = packing_bytes(pack) / size;
   buffer b = {.kind = BUF_WEIGHTS,
               .type = pack->fixed_point ? ET_I32 : t->type,
-              .name = arena_fmt(e->p->l->a, "%s.packed", t->name),
+              .name = arena_fmt(iv->p->l->a, "%s.packed", t->name),
               .elems = sym_int(c, total),
               .tensor = ln->tensor,
               .from = from};
-  vec_push(e->p->l->a, e->p->buffers, b);
+  vec_push(iv->p->l->a, iv->p->buffers, b);
   *out = (packload){.load = load,
                     .stage = stage,
                     .constant = true,
-                    .buffer = e->p->buffers.n - 1,
+                    .buffer = iv->p->buffers.n - 1,
                     .off = off,
                     .next = next,
                     .step = x.step,

@@ -27,8 +27,8 @@ static void buffer_rows(kctx *k, nest *n) {
     for (uint32_t q = 0; q < 2 && depth && ext >= (int64_t)L; q++) {
       ex x = body->args[q];
       uint32_t size = et_bytes((etype)exn(k->m, x)->type);
-      if (exn(k->m, x)->kind != EX_OP || value_reduces(e, x) || value_uses(e, x, n->lane.var) ||
-          !value_uses(e, x, n->row.var) || !value_uses(e, x, vars->v[vars->n - 1]) ||
+      if (exn(k->m, x)->kind != EX_OP || value_reduces(&e->view, x) || value_uses(&e->view, x, n->lane.var) ||
+          !value_uses(&e->view, x, n->row.var) || !value_uses(&e->view, x, vars->v[vars->n - 1]) ||
           !cost_fits_quarter_l2(e->p->t, depth * n->mr * size))
         continue;
       prepared r = {.value = x, .stage = i, .depth = depth, .at = at};
@@ -50,14 +50,14 @@ static void fill(ectx *e, const prepared *r, atom along, uint32_t mr, uint32_t l
           full = ext / lanes * lanes;
   bool masks = e->p->t->masks;
   for (uint32_t part = 0; part < 2; part++) {
-    uint32_t step = part && !masks ? 1 : lanes, nb = e->binds.n;
+    uint32_t step = part && !masks ? 1 : lanes, nb = e->view.binds.n;
     lv i;
     if (part ? full == ext : !full) continue;
     lb_for(&e->b, sym_name(e->c, along), lb_int(&e->b, part ? full : 0), lb_int(&e->b, part ? ext : full),
            lb_int(&e->b, step), 0, &i);
     emit_scope(e);
     e->lane = along, e->lanes = step, e->v = 0, e->count = part && masks ? lb_int(&e->b, ext - full) : 0;
-    emit_bind_ex(e, (binding){.var = along, .base = i, .vec_step = step, .lane = true});
+    view_bind(&e->view, (binding){.var = along, .base = i, .vec_step = step, .lane = true});
     emit_epoch(e);
     for (e->r = 0; e->r < mr; e->r++) {
       lv v = emit_vec(e, emit_value(e, r->value), (etype)exn(e->m, r->value)->type);
@@ -65,7 +65,7 @@ static void fill(ectx *e, const prepared *r, atom along, uint32_t mr, uint32_t l
       lb_store_ex(&e->b, r->ptr, to, v, 0, e->count, 0, 0);
     }
     e->r = 0, e->count = 0;
-    emit_unbind(e, nb);
+    view_unbind(&e->view, nb);
     emit_unscope(e);
     lb_end(&e->b);
   }
@@ -74,7 +74,7 @@ void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr) {
   for (uint32_t k = 0; k < n->rows.n; k++) {
     const prepared *r = &n->rows.v[k];
     const u32vec *vars = &n->reds[stage];
-    uint32_t nb = e->binds.n, lanes = e->lanes;
+    uint32_t nb = e->view.binds.n, lanes = e->lanes;
     atom lane = e->lane;
     if (r->stage != stage) continue;
     for (uint32_t j = 0; j + 1 < vars->n; j++) {
@@ -89,7 +89,7 @@ void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr) {
       emit_unscope(e);
       lb_end(&e->b);
     }
-    emit_unbind(e, nb);
+    view_unbind(&e->view, nb);
     e->lane = lane, e->lanes = lanes;
     emit_epoch(e);
     e->rows = r;
@@ -109,14 +109,15 @@ static int64_t same_set(ectx *e, uint32_t bytes) { return max64(1, target_l1_way
  * words on Zen 4: 20 to 30 %). */
 static bool fetch_source(ectx *e, const nest *n, const packload *k, lv row) {
   sz idx[MAX_RANK];
-  if (k->constant || !n->panel || !emit_plain(e, k->load, idx)) return false;
+  if (k->constant || !n->panel || !view_plain(&e->view, k->load, idx)) return false;
   tid t = exn(e->m, k->load)->tensor;
-  sz at = emit_address(e, emit_layout(e, t), idx);
+  sz at = view_address(e->c, view_layout(&e->view, t), idx);
   int64_t wide = (int64_t)n->nv * n->lanes, line = (int64_t)e->p->t->line / et_bytes(xt(e->m, t)->type),
           lines = line ? (wide + line - 1) / line : 0;
   for (uint32_t i = 0; i < n->reds[k->stage].n; i++)
-    if (address_coef(e, at, n->reds[k->stage].v[i]) % same_set(e, et_bytes(xt(e->m, t)->type)) == 0) return false;
-  if (!lines || address_coef(e, at, n->lane.var) != 1 || emit_extent(e->c, n->row.extent, 0) < 2 * lines * n->mr)
+    if (address_coef(&e->view, at, n->reds[k->stage].v[i]) % same_set(e, et_bytes(xt(e->m, t)->type)) == 0)
+      return false;
+  if (!lines || address_coef(&e->view, at, n->lane.var) != 1 || view_extent(e->c, n->row.extent, 0) < 2 * lines * n->mr)
     return false;
   lv block = lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), row, lb_int(&e->b, n->mr), 0);
   e->ahead.ptr = emit_source(e, t),
@@ -131,22 +132,23 @@ static bool fetch_source(ectx *e, const nest *n, const packload *k, lv row) {
 static lv block_of(ectx *e, const nest *n, lv row, uint32_t mr, int64_t *blocks, bool *alone) {
   enum { DIVIDED = 2 };
   ltype i64 = lt(ET_I64, 1);
-  int64_t ext = emit_extent(e->c, n->row.extent, -1), most;
+  int64_t ext = view_extent(e->c, n->row.extent, -1), most;
   bool any = ext < 0 && (!n->row2.var || n->collapsed.var) && !n->inner.n, open = n->row.lo || ext < 0;
   if (n->row2.var && !n->collapsed.var)
-    ext = emit_extent(e->c, n->row2.extent, -1), open = n->begins || n->row2.lo || ext < 0, ext *= nest_row_fold(e, n);
-  lv at = lb_op(&e->b, OP_IDIV, i64, row, lb_int(&e->b, n->mr / nest_row_fold(e, n)), 0);
+    ext = view_extent(e->c, n->row2.extent, -1), open = n->begins || n->row2.lo || ext < 0,
+    ext *= nest_row_fold(e->c, n);
+  lv at = lb_op(&e->b, OP_IDIV, i64, row, lb_int(&e->b, n->mr / nest_row_fold(e->c, n)), 0);
   *blocks = ext < 0 ? 1 : (ext + n->mr - 1) / n->mr;
   for (uint32_t i = n->inner.n; i-- > 0;) {
     const nvar *v = &n->inner.v[i];
-    ext = emit_extent(e->c, v->extent, -1);
+    ext = view_extent(e->c, v->extent, -1);
     open |= v->lo || ext < 0 || ext > INT32_MAX || *blocks > INT32_MAX;
     if (open) continue;
     at = lb_add(&e->b, lb_muli(&e->b, emit_size(e, sym_of_atom(e->c, v->var)), *blocks), at);
     *blocks *= ext;
   }
   sym_range(e->c, n->collapsed.var ? n->collapsed.extent : n->row2.var ? n->row2.extent : n->row.extent, &ext, &most);
-  *alone = open ? (mr < n->mr || most <= mr / nest_row_fold(e, n)) && !n->inner.n : *blocks == 1;
+  *alone = open ? (mr < n->mr || most <= mr / nest_row_fold(e->c, n)) && !n->inner.n : *blocks == 1;
   if (!open) return at;
   *blocks = 1;
   if (any || *alone) return lb_int(&e->b, 0);
@@ -177,7 +179,7 @@ static bool comes_from_far(ectx *e, const access *x) {
   const tensor *t = xt(e->m, x->t);
   double size = x->bytes;
   for (uint32_t d = 0; d < t->rank; d++) size *= (double)sym_int_or(e->c, t->shape[d], 1);
-  return emit_layout(e, x->t) == &e->p->layouts[x->t] && !cost_fits_half_l2(e->p->t, size);
+  return view_layout(&e->view, x->t) == &e->p->layouts[x->t] && !cost_fits_half_l2(e->p->t, size);
 }
 /* What a tile stores, what its epilogue reads, and the next tile's rows, are some lines in each of several rows: the
  * cache foresees none of them. So each strip of the sum fetches some: a line of each of the next rows, which
@@ -194,16 +196,16 @@ void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv
   for (uint32_t i = stage + 1; i < n->stages.n; i++)
     last &= exn(e->m, xs(e->m, n->stages.v[i])->value)->kind != EX_REDUCE;
   atom along = vars->v[vars->n - 1];
-  group_accesses(e, &n->stages, n->stored, &all);
+  group_accesses(&e->view, &n->stages, n->stored, &all);
   for (uint32_t i = 0; i < all.n; i++) {
     const access *x = &all.v[i];
-    int64_t step = address_coef(e, x->address, n->row.var), line = (int64_t)e->p->t->line / x->bytes, steps = 1,
+    int64_t step = address_coef(&e->view, x->address, n->row.var), line = (int64_t)e->p->t->line / x->bytes, steps = 1,
             groups = 1, ext, lines = line ? ((int64_t)nv * e->lanes + line - 1) / line : 0;
     if (x->constant || x->guarded || !line || !comes_from_far(e, x) || step < line || step > INT32_MAX ||
         step % same_set(e, x->bytes) == 0)
       continue;
     if (x->leader ? x->stage != stage || vars->n > 1 : !last) continue;
-    if (address_coef(e, x->address, x->leader ? along : n->lane.var) != 1) continue;
+    if (address_coef(&e->view, x->address, x->leader ? along : n->lane.var) != 1) continue;
     stream s = {
         .ptr = x->store ? emit_target(e, x->t) : emit_source(e, x->t), .line = line, .lines = lines, .spacing = step};
     if (x->leader) {
@@ -214,7 +216,7 @@ void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv
     }
     sz group = sym_int(e->c, 0); /* its number, until there is one for each row */
     for (uint32_t j = vars->n;
-         j-- > 0 && (ext = emit_extent(e->c, sym_extent(e->c, vars->v[j]), 0)) > 0 && groups < mr;) {
+         j-- > 0 && (ext = view_extent(e->c, sym_extent(e->c, vars->v[j]), 0)) > 0 && groups < mr;) {
       sz at = sym_of_atom(e->c, vars->v[j]);
       group =
           sym_add(e->c, group, sym_muli(e->c, j + 1 == vars->n ? sym_div(e->c, at, sym_int(e->c, line)) : at, groups));
@@ -235,12 +237,12 @@ void fetch_places(ectx *e, const nest *n, lv lane) {
       !cost_prefetch_places(n->stages.n))
     return;
   atom next = around->v[around->n - 1].var;
-  group_accesses(e, &n->stages, n->stored, &all);
+  group_accesses(&e->view, &n->stages, n->stored, &all);
   for (uint32_t i = 0; i < all.n; i++) {
     const access *x = &all.v[i];
-    int64_t step = address_coef(e, x->address, next);
-    bool there =
-        x->store || x->constant || step <= 0 || address_coef(e, x->address, n->lane.var) != 1 || !comes_from_far(e, x);
+    int64_t step = address_coef(&e->view, x->address, next);
+    bool there = x->store || x->constant || step <= 0 || address_coef(&e->view, x->address, n->lane.var) != 1 ||
+                 !comes_from_far(e, x);
     sz at = there ? 0 : sym_addi(e->c, x->address, step);
     for (uint32_t k = 0; k < all.n && !there; k++)
       there = all.v[k].t == x->t && (all.v[k].address == at || (k < i && all.v[k].address == x->address));
@@ -248,8 +250,8 @@ void fetch_places(ectx *e, const nest *n, lv lane) {
   }
   for (uint32_t i = 0; i < far.n && cost_prefetch_places(far.n); i++) {
     const access *x = &all.v[far.v[i]];
-    sz at =
-        sym_addi(e->c, sym_replace(e->c, x->address, n->lane.var, sym_int(e->c, 0)), address_coef(e, x->address, next));
+    sz at = sym_addi(e->c, sym_replace(e->c, x->address, n->lane.var, sym_int(e->c, 0)),
+                     address_coef(&e->view, x->address, next));
     lb_prefetch(&e->b, emit_source(e, x->t), lb_add(&e->b, emit_size(e, at), lane));
   }
 }

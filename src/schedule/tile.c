@@ -17,43 +17,43 @@
 #include "schedule/tile.h"
 #include <math.h>
 
-static bool uses_inside(ectx *e, sz x, atom var, map *seen);
-static bool uses_below(ectx *e, ex x, atom var, map *seen) {
+static bool uses_inside(index_view *iv, sz x, atom var, map *seen);
+static bool uses_below(index_view *iv, ex x, atom var, map *seen) {
   uint64_t had;
   if (!x || map_getu(seen, x, &had)) return false;
   map_putu(seen, x, 1);
-  const ex_node *n = exn(e->m, x);
+  const ex_node *n = exn(iv->m, x);
   bool uses = false;
-  if (n->kind == EX_INDEX) return uses_inside(e, emit_resolve(e, n->index), var, seen);
+  if (n->kind == EX_INDEX) return uses_inside(iv, view_resolve(iv, n->index), var, seen);
   for (uint32_t i = 0; i < n->nargs && !uses; i++) {
-    if (n->kind == EX_LOAD) uses = uses_inside(e, emit_resolve(e, n->args[i]), var, seen);
-    if (n->kind == EX_OP) uses = uses_below(e, n->args[i], var, seen);
+    if (n->kind == EX_LOAD) uses = uses_inside(iv, view_resolve(iv, n->args[i]), var, seen);
+    if (n->kind == EX_OP) uses = uses_below(iv, n->args[i], var, seen);
   }
-  if (n->kind == EX_LOAD) return uses || uses_below(e, n->otherwise, var, seen);
+  if (n->kind == EX_LOAD) return uses || uses_below(iv, n->otherwise, var, seen);
   if (n->kind == EX_REDUCE)
-    return uses_below(e, n->body, var, seen) || uses_below(e, n->where, var, seen) ||
-           uses_below(e, n->payload, var, seen);
+    return uses_below(iv, n->body, var, seen) || uses_below(iv, n->where, var, seen) ||
+           uses_below(iv, n->payload, var, seen);
   return uses;
 }
-static bool uses_inside(ectx *e, sz x, atom var, map *seen) {
-  if (sym_uses(e->c, x, var)) return true;
-  if (!sym_uses_kind(e->c, x, AT_DATA)) return false;
+static bool uses_inside(index_view *iv, sz x, atom var, map *seen) {
+  if (sym_uses(iv->c, x, var)) return true;
+  if (!sym_uses_kind(iv->c, x, AT_DATA)) return false;
   u32vec data = {0};
   bool uses = false;
-  sym_atoms(e->c, x, AT_DATA, e->a, &data);
-  for (uint32_t i = 0; i < data.n && !uses; i++) uses = uses_below(e, sym_data_id(e->c, data.v[i]), var, seen);
+  sym_atoms(iv->c, x, AT_DATA, iv->a, &data);
+  for (uint32_t i = 0; i < data.n && !uses; i++) uses = uses_below(iv, sym_data_id(iv->c, data.v[i]), var, seen);
   return uses;
 }
-bool value_uses(ectx *e, ex x, atom var) { return uses_below(e, x, var, map_new(e->a)); }
-static bool reduces_below(ectx *e, ex x, map *seen) {
-  const ex_node *n = exn(e->m, x);
+bool value_uses(index_view *iv, ex x, atom var) { return uses_below(iv, x, var, map_new(iv->a)); }
+static bool reduces_below(index_view *iv, ex x, map *seen) {
+  const ex_node *n = exn(iv->m, x);
   uint64_t had;
   if (n->kind == EX_REDUCE) return true;
-  if (n->kind == EX_LOAD) return n->otherwise && reduces_below(e, n->otherwise, seen);
+  if (n->kind == EX_LOAD) return n->otherwise && reduces_below(iv, n->otherwise, seen);
   if (n->kind != EX_OP || map_getu(seen, x, &had)) return false;
   map_putu(seen, x, 1);
   for (uint32_t i = 0; i < n->nargs; i++)
-    if (reduces_below(e, n->args[i], seen)) return true;
+    if (reduces_below(iv, n->args[i], seen)) return true;
   return false;
 }
 /* The nodes that the value itself comes from, not only places that it says. */
@@ -66,18 +66,18 @@ static void come_from(const emodule *m, ex x, map *seen) {
   if (n->kind == EX_LOAD) come_from(m, n->otherwise, seen);
   if (n->kind == EX_REDUCE) come_from(m, n->body, seen), come_from(m, n->where, seen), come_from(m, n->payload, seen);
 }
-bool value_reduces(ectx *e, ex x) { return reduces_below(e, x, map_new(e->a)); }
-bool address_uses(ectx *e, sz address, atom var) {
-  if (!sym_uses_kind(e->c, address, AT_DATA)) return sym_uses(e->c, address, var);
-  return EK_PLANTED("schedule-tile") ? sym_uses(e->c, address, var) : uses_inside(e, address, var, map_new(e->a));
+bool value_reduces(index_view *iv, ex x) { return reduces_below(iv, x, map_new(iv->a)); }
+bool address_uses(index_view *iv, sz address, atom var) {
+  if (!sym_uses_kind(iv->c, address, AT_DATA)) return sym_uses(iv->c, address, var);
+  return EK_PLANTED("schedule-tile") ? sym_uses(iv->c, address, var) : uses_inside(iv, address, var, map_new(iv->a));
 }
-int64_t address_coef(ectx *e, sz address, atom var) {
+int64_t address_coef(index_view *iv, sz address, atom var) {
   sz coef;
   int64_t k;
-  if (sym_plain_coef(e->c, address, var, &k)) return k;
-  if (!sym_uses(e->c, address, var)) return address_uses(e, address, var) ? INT64_MIN : 0;
-  if (!sym_linear(e->c, address, var, &coef, NULL)) return INT64_MIN;
-  return sym_is_int(e->c, coef, &k) ? k : INT64_MIN + 1; /* linear, symbolic stride */
+  if (sym_plain_coef(iv->c, address, var, &k)) return k;
+  if (!sym_uses(iv->c, address, var)) return address_uses(iv, address, var) ? INT64_MIN : 0;
+  if (!sym_linear(iv->c, address, var, &coef, NULL)) return INT64_MIN;
+  return sym_is_int(iv->c, coef, &k) ? k : INT64_MIN + 1; /* linear, symbolic stride */
 }
 static struct known_loads *loads_of(splan *p, uint32_t stage) {
   while (p->loads.n <= stage) vec_push(p->l->a, p->loads, (struct known_loads){0});
@@ -101,183 +101,188 @@ static const bool *places_of(splan *p, uint32_t stage, struct known_loads *known
 }
 u32vec schedule_loads(splan *p, uint32_t stage) { return loads_of(p, stage)->all; }
 /* Each access to `take`, until it says no. */
-static bool each_access(ectx *e, const u32vec *stages, const map *stored,
-                        bool (*take)(void *env, ectx *e, const access *x), void *env) {
+static bool each_access(index_view *iv, const u32vec *stages, const map *stored,
+                        bool (*take)(void *env, index_view *iv, const access *x), void *env) {
   for (uint32_t i = 0; i < stages->n; i++) {
-    stage *s = xs(e->m, stages->v[i]);
-    struct known_loads *known = loads_of(e->p, stages->v[i]);
+    stage *s = xs(iv->m, stages->v[i]);
+    struct known_loads *known = loads_of(iv->p, stages->v[i]);
     const u32vec loads = known->all;
-    const bool *place = places_of(e->p, stages->v[i], known);
-    bool leader = exn(e->m, s->value)->kind == EX_REDUCE;
+    const bool *place = places_of(iv->p, stages->v[i], known);
+    bool leader = exn(iv->m, s->value)->kind == EX_REDUCE;
     uint64_t dummy;
     sz idx[MAX_RANK];
     for (uint32_t k = 0; k < loads.n; k++) {
-      const ex_node *n = exn(e->m, loads.v[k]);
-      tensor *t = xt(e->m, n->tensor);
-      const layout *lay = emit_layout(e, n->tensor);
+      const ex_node *n = exn(iv->m, loads.v[k]);
+      tensor *t = xt(iv->m, n->tensor);
+      const layout *lay = view_layout(iv, n->tensor);
       bool member = false;
       for (uint32_t j = 0; j < i && t->kind == TK_STAGE && !member; j++) member = stages->v[j] == t->stage;
       if (member || !lay->known) continue;
-      for (uint32_t j = 0; j < n->nargs; j++) idx[j] = emit_resolve(e, n->args[j]);
-      sz address = emit_address(e, lay, idx);
+      for (uint32_t j = 0; j < n->nargs; j++) idx[j] = view_resolve(iv, n->args[j]);
+      sz address = view_address(iv->c, lay, idx);
       access x = {.load = loads.v[k],
                   .t = n->tensor,
                   .stage = i,
                   .address = address,
                   .constant = t->kind == TK_CONST,
-                  .known = t->kind == TK_CONST && !sym_uses_kind(e->c, address, AT_DATA),
+                  .known = t->kind == TK_CONST && !sym_uses_kind(iv->c, address, AT_DATA),
                   .leader = leader,
                   .place = place[k],
                   .guarded = n->otherwise != 0,
                   .bytes = et_bytes(t->type)};
-      if (!take(env, e, &x)) return false;
+      if (!take(env, iv, &x)) return false;
     }
     if (!map_getu(stored, s->tensor, &dummy)) continue;
-    for (uint32_t j = 0; j < s->naxes; j++) idx[j] = emit_resolve(e, expr_axis_index(e->m, &s->axes[j]));
+    for (uint32_t j = 0; j < s->naxes; j++) idx[j] = view_resolve(iv, expr_axis_index(iv->m, &s->axes[j]));
     access x = {.t = s->tensor,
-                .address = emit_address(e, emit_layout(e, s->tensor), idx),
+                .address = view_address(iv->c, view_layout(iv, s->tensor), idx),
                 .store = true,
-                .bytes = et_bytes(xt(e->m, s->tensor)->type)};
-    if (!take(env, e, &x)) return false;
+                .bytes = et_bytes(xt(iv->m, s->tensor)->type)};
+    if (!take(env, iv, &x)) return false;
   }
   return true;
 }
-static bool keep_access(void *env, ectx *e, const access *x) {
-  vec_push(e->a, *(accesses *)env, *x);
+static bool keep_access(void *env, index_view *iv, const access *x) {
+  vec_push(iv->a, *(accesses *)env, *x);
   return true;
 }
-void group_accesses(ectx *e, const u32vec *stages, const map *stored, accesses *out) {
-  each_access(e, stages, stored, keep_access, out);
+void group_accesses(index_view *iv, const u32vec *stages, const map *stored, accesses *out) {
+  each_access(iv, stages, stored, keep_access, out);
 }
-static bool is_linear(void *env, ectx *e, const access *x) {
-  return (address_coef(e, x->address, *(const atom *)env) != INT64_MIN || EK_PLANTED("schedule-elementwise")) &&
+static bool is_linear(void *env, index_view *iv, const access *x) {
+  return (address_coef(iv, x->address, *(const atom *)env) != INT64_MIN || EK_PLANTED("schedule-elementwise")) &&
          !x->guarded;
 }
-bool group_linear(ectx *e, const u32vec *stages, const map *stored, atom var) {
-  return each_access(e, stages, stored, is_linear, &var);
+bool group_linear(index_view *iv, const u32vec *stages, const map *stored, atom var) {
+  return each_access(iv, stages, stored, is_linear, &var);
 }
 
 /* where values are equal, the first (last) is the one with the least (greatest) payload */
-static bool places_in_order(ectx *e, const ex_node *red) {
-  sz coef, rest, p = red->nargs == 1 ? sym_of_atom(e->c, red->args[0]) : 0;
-  if (p && red->payload) p = exn(e->m, red->payload)->kind == EX_INDEX ? exn(e->m, red->payload)->index : 0;
-  return p && sym_linear(e->c, p, red->args[0], &coef, &rest) && sym_ge0(e->c, sym_addi(e->c, coef, -1)) &&
-         !address_uses(e, rest, red->args[0]);
+static bool places_in_order(index_view *iv, const ex_node *red) {
+  sz coef, rest, p = red->nargs == 1 ? sym_of_atom(iv->c, red->args[0]) : 0;
+  if (p && red->payload) p = exn(iv->m, red->payload)->kind == EX_INDEX ? exn(iv->m, red->payload)->index : 0;
+  return p && sym_linear(iv->c, p, red->args[0], &coef, &rest) && sym_ge0(iv->c, sym_addi(iv->c, coef, -1)) &&
+         !address_uses(iv, rest, red->args[0]);
 }
 
 /* The rows of a tile of values that are not sums: where an access lies apart along the lanes, what lies side by side
  * in it; it is then read or written in squares (lanes.c). */
-static bool lies_strided(ectx *e, const access *a, int64_t q, atom lane, atom row) { /* q: address_coef of the lane */
-  if (q == 0 || q == 1 || q == INT64_MIN || row == lane || address_coef(e, a->address, row) != 1) return false;
-  int64_t ext = sym_int_or(e->c, sym_extent(e->c, row), EXCHANGE_ROWS);
+static bool lies_strided(index_view *iv, const access *a, int64_t q, atom lane,
+                         atom row) { /* q: address_coef of the lane */
+  if (q == 0 || q == 1 || q == INT64_MIN || row == lane || address_coef(iv, a->address, row) != 1) return false;
+  int64_t ext = sym_int_or(iv->c, sym_extent(iv->c, row), EXCHANGE_ROWS);
   return ext >= EXCHANGE_ROWS || (ext == q && !a->store);
 }
 /* Of results whose lanes lie apart: how many lie between this one's neighbouring rows, so that they fill the room: 1
  * for one alone whose rows lie side by side; 0: not all of it is filled. */
-static int64_t woven_with(ectx *e, const accesses *acc, const access *a, atom lane, atom row) {
-  int64_t q = address_coef(e, a->address, row), n = 0, d;
+static int64_t woven_with(index_view *iv, const accesses *acc, const access *a, atom lane, atom row) {
+  int64_t q = address_coef(iv, a->address, row), n = 0, d;
   if (!a->store || row == lane || q < 1 || q > 8) return 0;
   for (uint32_t i = 0; i < acc->n; i++)
-    if (acc->v[i].store && e->p->layouts[acc->v[i].t].buffer == e->p->layouts[a->t].buffer &&
-        sym_is_int(e->c, sym_sub(e->c, acc->v[i].address, a->address), &d))
+    if (acc->v[i].store && iv->p->layouts[acc->v[i].t].buffer == iv->p->layouts[a->t].buffer &&
+        sym_is_int(iv->c, sym_sub(iv->c, acc->v[i].address, a->address), &d))
       n += d >= 0 && d < q;
   return n == q ? n : 0;
 }
-static atom row_of_strided_lanes(ectx *e, const accesses *acc, const u32vec *domain, atom lane, uint32_t *together) {
+static atom row_of_strided_lanes(index_view *iv, const accesses *acc, const u32vec *domain, atom lane,
+                                 uint32_t *together) {
   uint32_t most = 0;
   atom row = 0;
-  int64_t *q = NEWN(e->a, int64_t, acc->n + 1u);
-  for (uint32_t i = 0; i < acc->n; i++) q[i] = address_coef(e, acc->v[i].address, lane);
+  int64_t *q = NEWN(iv->a, int64_t, acc->n + 1u);
+  for (uint32_t i = 0; i < acc->n; i++) q[i] = address_coef(iv, acc->v[i].address, lane);
   for (uint32_t d = 0; d < domain->n; d++) {
     uint32_t n = 0;
     int64_t w = 0;
     for (uint32_t i = 0; i < acc->n; i++) {
-      n += lies_strided(e, &acc->v[i], q[i], lane, domain->v[d]);
-      int64_t k = q[i] < 2 ? 0 : woven_with(e, acc, &acc->v[i], lane, domain->v[d]);
+      n += lies_strided(iv, &acc->v[i], q[i], lane, domain->v[d]);
+      int64_t k = q[i] < 2 ? 0 : woven_with(iv, acc, &acc->v[i], lane, domain->v[d]);
       if (k > 1) n += (uint32_t)k, w = max64(w, k);
     }
     if (n > most) most = n, row = domain->v[d], *together = (uint32_t)max64(w, 1);
   }
   return row;
 }
-bool address_windowed(ectx *e, sz address, atom row, atom red, int64_t most) {
-  int64_t step = address_coef(e, address, row), q = address_coef(e, address, red),
-          ext = emit_extent(e->c, sym_extent(e->c, red), INT64_MAX);
+bool address_windowed(index_view *iv, sz address, atom row, atom red, int64_t most) {
+  int64_t step = address_coef(iv, address, row), q = address_coef(iv, address, red),
+          ext = view_extent(iv->c, sym_extent(iv->c, red), INT64_MAX);
   return step > 0 && q > 0 && step % q == 0 && step / q < ext && ext <= most;
 }
 /* For each row of a tile, how many vectors wait to be read again by another one, where a window slides along the
  * rows? It takes `step` places from row to row, and those of its taps that are not the last ones at their place
  * wait. */
-static int64_t window_vectors(ectx *e, const accesses *acc, const choice *ch, const u32vec *red) {
+static int64_t window_vectors(index_view *iv, const accesses *acc, const choice *ch, const u32vec *red) {
   int64_t most = 1;
   for (uint32_t i = 0; i < acc->n; i++)
     for (uint32_t r = 0;
-         r < red->n && acc->v[i].leader && !acc->v[i].store && address_coef(e, acc->v[i].address, ch->lane) != 0; r++) {
-      if (!address_windowed(e, acc->v[i].address, ch->row, red->v[r], WINDOW_STEPS)) continue;
-      int64_t step = address_coef(e, acc->v[i].address, ch->row) / address_coef(e, acc->v[i].address, red->v[r]);
-      most = max64(most, min64(step, sym_int_or(e->c, sym_extent(e->c, red->v[r]), 1) - step));
+         r < red->n && acc->v[i].leader && !acc->v[i].store && address_coef(iv, acc->v[i].address, ch->lane) != 0;
+         r++) {
+      if (!address_windowed(iv, acc->v[i].address, ch->row, red->v[r], WINDOW_STEPS)) continue;
+      int64_t step = address_coef(iv, acc->v[i].address, ch->row) / address_coef(iv, acc->v[i].address, red->v[r]);
+      most = max64(most, min64(step, sym_int_or(iv->c, sym_extent(iv->c, red->v[r]), 1) - step));
     }
   return most;
 }
 /* Does what a row of results reads and writes, over all lanes, stay in the nearest cache until the next row? A window's
  * lines are read again there; a panel at a time they would lie on few of its sets. True, too, where no other row reads
  * them. */
-static bool row_stays(ectx *e, const accesses *acc, const choice *ch, const u32vec *red, int64_t lanes, int64_t rows) {
+static bool row_stays(index_view *iv, const accesses *acc, const choice *ch, const u32vec *red, int64_t lanes,
+                      int64_t rows) {
   int64_t bytes = 0;
   bool again = false;
   for (uint32_t i = 0; i < acc->n; i++) {
     const access *a = &acc->v[i];
-    int64_t lines = 1, row = address_coef(e, a->address, ch->row);
-    if ((!a->leader && !a->store) || row == 0 || address_coef(e, a->address, ch->lane) == 0) continue;
+    int64_t lines = 1, row = address_coef(iv, a->address, ch->row);
+    if ((!a->leader && !a->store) || row == 0 || address_coef(iv, a->address, ch->lane) == 0) continue;
     for (uint32_t r = 0; r < red->n && !a->store; r++)
-      if (address_coef(e, a->address, red->v[r]) > row &&
-          !address_windowed(e, a->address, red->v[r], ch->row, INT64_MAX))
-        lines = sat_mul64(lines, emit_extent(e->c, sym_extent(e->c, red->v[r]), 1));
+      if (address_coef(iv, a->address, red->v[r]) > row &&
+          !address_windowed(iv, a->address, red->v[r], ch->row, INT64_MAX))
+        lines = sat_mul64(lines, view_extent(iv->c, sym_extent(iv->c, red->v[r]), 1));
     again |= lines > 1;
     bytes += lines * a->bytes;
   }
-  return !again || (lanes > 0 && cost_fits_l1(e->p->t, sat_mul64(sat_mul64(bytes, rows), lanes)));
+  return !again || (lanes > 0 && cost_fits_l1(iv->p->t, sat_mul64(sat_mul64(bytes, rows), lanes)));
 }
 /* Do the vectors that all rows share, of all panels, stay there too? */
-static bool shared_stays(ectx *e, const accesses *acc, const choice *ch, const u32vec *domain, const u32vec *red) {
+static bool shared_stays(index_view *iv, const accesses *acc, const choice *ch, const u32vec *domain,
+                         const u32vec *red) {
   int64_t bytes = 0;
   for (uint32_t i = 0; i < acc->n; i++) {
     const access *a = &acc->v[i];
     int64_t n = a->bytes;
-    if (!a->leader || a->store || address_coef(e, a->address, ch->lane) == 0 ||
-        address_coef(e, a->address, ch->row) != 0)
+    if (!a->leader || a->store || address_coef(iv, a->address, ch->lane) == 0 ||
+        address_coef(iv, a->address, ch->row) != 0)
       continue;
     for (uint32_t k = 0; k < domain->n + red->n; k++) {
       atom v = k < domain->n ? domain->v[k] : red->v[k - domain->n];
-      if (address_uses(e, a->address, v)) n = sat_mul64(n, max64(1, emit_extent(e->c, sym_extent(e->c, v), 1)));
+      if (address_uses(iv, a->address, v)) n = sat_mul64(n, max64(1, view_extent(iv->c, sym_extent(iv->c, v), 1)));
     }
     bytes += n;
   }
-  return cost_fits_half_l1(e->p->t, bytes);
+  return cost_fits_half_l1(iv->p->t, bytes);
 }
 /* A variable of the sum along the lanes, where what is computed lies in steps of one, and rows that share what is
  * constant. */
-static bool choose_horizontal(ectx *e, const accesses *acc, const u32vec *domain, const u32vec *red, uint32_t L,
+static bool choose_horizontal(index_view *iv, const accesses *acc, const u32vec *domain, const u32vec *red, uint32_t L,
                               choice *ch) {
   choice to = {.mr = 1, .nv = 1, .lane_reduced = true, .saved = ch->saved, .lanes = ch->lanes};
   int64_t longest = L - 1, rows = HORIZONTAL_ROWS / 2;
   for (uint32_t r = 0; r < red->n; r++) {
-    int64_t ext = emit_extent(e->c, sym_extent(e->c, red->v[r]), -1);
+    int64_t ext = view_extent(iv->c, sym_extent(iv->c, red->v[r]), -1);
     bool ok = ext > longest;
     for (uint32_t i = 0; i < acc->n && ok; i++) {
       const access *a = &acc->v[i];
-      int64_t q = a->leader && !a->store ? address_coef(e, a->address, red->v[r]) : 1;
+      int64_t q = a->leader && !a->store ? address_coef(iv, a->address, red->v[r]) : 1;
       sz idx[MAX_RANK];
-      ok = (a->constant ? q > 0 : q == 1) && (!a->leader || !a->guarded || emit_plain(e, a->load, idx));
+      ok = (a->constant ? q > 0 : q == 1) && (!a->leader || !a->guarded || view_plain(iv, a->load, idx));
     }
     if (ok) to.lane = red->v[r], longest = ext;
   }
   for (uint32_t d = 0; d < domain->n && to.lane; d++) {
     bool shares = false, reads = false, bad = false;
-    int64_t ext = emit_extent(e->c, sym_extent(e->c, domain->v[d]), -1);
+    int64_t ext = view_extent(iv->c, sym_extent(iv->c, domain->v[d]), -1);
     for (uint32_t i = 0; i < acc->n; i++) {
       const access *a = &acc->v[i];
-      int64_t q = a->leader && !a->store ? address_coef(e, a->address, domain->v[d]) : 0;
+      int64_t q = a->leader && !a->store ? address_coef(iv, a->address, domain->v[d]) : 0;
       if (!a->leader || a->store) continue;
       shares |= a->constant && q == 0, reads |= !a->constant && q > 0;
       bad |= a->constant ? q != 0 : q < 0;
@@ -290,72 +295,72 @@ static bool choose_horizontal(ectx *e, const accesses *acc, const u32vec *domain
   return true;
 }
 /* Would the lanes take elements that lie apart, for few results each? */
-static bool gathers(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch) {
+static bool gathers(index_view *iv, const accesses *acc, const u32vec *domain, const choice *ch) {
   for (uint32_t i = 0; i < acc->n; i++) {
     const access *a = &acc->v[i];
-    int64_t q = a->leader && !a->store && !a->constant ? address_coef(e, a->address, ch->lane) : 0, reuse = 1;
+    int64_t q = a->leader && !a->store && !a->constant ? address_coef(iv, a->address, ch->lane) : 0, reuse = 1;
     if (q >= -1 && q <= 1) continue;
     for (uint32_t d = 0; d < domain->n && reuse <= HORIZONTAL_REUSE; d++)
-      if (!address_uses(e, a->address, domain->v[d]))
-        reuse *= max64(1, emit_extent(e->c, sym_extent(e->c, domain->v[d]), HORIZONTAL_REUSE + 1));
+      if (!address_uses(iv, a->address, domain->v[d]))
+        reuse *= max64(1, view_extent(iv->c, sym_extent(iv->c, domain->v[d]), HORIZONTAL_REUSE + 1));
     if (reuse <= HORIZONTAL_REUSE) return true;
   }
   return false;
 }
 /* Will the operand along the lanes be in fixed point? */
-static bool is_fixed(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch, uint32_t stage,
+static bool is_fixed(index_view *iv, const accesses *acc, const u32vec *domain, const choice *ch, uint32_t stage,
                      const ex_node *root) {
   for (uint32_t i = 0; i < acc->n; i++) {
     const access *a = &acc->v[i];
     int64_t uses = 1;
     if (!a->leader || a->store || a->load != ch->lane_load || !a->constant) continue;
     for (uint32_t d = 0; d < domain->n; d++)
-      if (!address_uses(e, a->address, domain->v[d]))
-        uses = fixed_point_uses(e->p, uses, sym_extent(e->c, domain->v[d]));
+      if (!address_uses(iv, a->address, domain->v[d]))
+        uses = fixed_point_uses(iv->p, uses, sym_extent(iv->c, domain->v[d]));
     interleaved all;
-    return pack_interleaved(e, acc, i, xs(e->m, stage)->value, &all) && all.all &&
-           fixed_point_pays(e, a->load, root, uses / all.n);
+    return pack_interleaved(iv, acc, i, xs(iv->m, stage)->value, &all) && all.all &&
+           fixed_point_pays(iv, a->load, root, uses / all.n);
   }
   return false;
 }
 /* The variable whose values have factors of their own, made of the same constants: a tile has all of its values,
  * written out. */
-static atom factors_of(ectx *e, const u32vec *domain, const choice *ch, const ex_node *root) {
+static atom factors_of(index_view *iv, const u32vec *domain, const choice *ch, const ex_node *root) {
   enum { MOST = 8 };
-  ex f = ch->lane_load ? factor_of(e, root, ch->lane_load) : 0;
+  ex f = ch->lane_load ? factor_of(iv, root, ch->lane_load) : 0;
   u32vec loads = {0};
   if (!f || f == ch->lane_load) return 0;
-  expr_loads(e->m, f, e->a, &loads);
+  expr_loads(iv->m, f, iv->a, &loads);
   for (uint32_t d = 0; d < domain->n; d++) {
-    bool ok = value_uses(e, f, domain->v[d]) && emit_extent(e->c, sym_extent(e->c, domain->v[d]), MOST + 1) <= MOST;
+    bool ok = value_uses(iv, f, domain->v[d]) && view_extent(iv->c, sym_extent(iv->c, domain->v[d]), MOST + 1) <= MOST;
     for (uint32_t i = 0; i < loads.n && ok; i++)
-      ok = xt(e->m, exn(e->m, loads.v[i])->tensor)->kind == TK_CONST && !value_uses(e, loads.v[i], domain->v[d]);
+      ok = xt(iv->m, exn(iv->m, loads.v[i])->tensor)->kind == TK_CONST && !value_uses(iv, loads.v[i], domain->v[d]);
     if (ok) return domain->v[d];
   }
   return 0;
 }
 /* Does an operand's address say which panel it is? */
-static bool states_panel(ectx *e, const accesses *acc, const choice *ch, atom v) {
+static bool states_panel(index_view *iv, const accesses *acc, const choice *ch, atom v) {
   bool panel = false;
   for (uint32_t i = 0; i < acc->n; i++)
-    panel |= acc->v[i].load == ch->lane_load && address_uses(e, acc->v[i].address, v);
+    panel |= acc->v[i].load == ch->lane_load && address_uses(iv, acc->v[i].address, v);
   return panel;
 }
 /* Few rows, so that each panel of constants serves few sums: is there one other variable whose neighbours have as
  * many more? */
-static atom choose_row2(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch, int64_t rows, int64_t few,
-                        int64_t most) {
+static atom choose_row2(index_view *iv, const accesses *acc, const u32vec *domain, const choice *ch, int64_t rows,
+                        int64_t few, int64_t most) {
   atom v = 0;
-  if (rows < 2 || rows > few || 2 * rows > most || !sym_is_int(e->c, sym_extent(e->c, ch->row), NULL)) return 0;
+  if (rows < 2 || rows > few || 2 * rows > most || !sym_is_int(iv->c, sym_extent(iv->c, ch->row), NULL)) return 0;
   for (uint32_t d = 0; d < domain->n; d++) {
-    if (domain->v[d] == ch->lane || domain->v[d] == ch->row || states_panel(e, acc, ch, domain->v[d])) continue;
+    if (domain->v[d] == ch->lane || domain->v[d] == ch->row || states_panel(iv, acc, ch, domain->v[d])) continue;
     if (v) return 0;
     v = domain->v[d];
   }
   for (uint32_t i = 0; i < acc->n && v; i++) {
     const access *a = &acc->v[i];
-    int64_t lane = address_coef(e, a->address, ch->lane), row = address_coef(e, a->address, ch->row),
-            q = address_coef(e, a->address, v);
+    int64_t lane = address_coef(iv, a->address, ch->lane), row = address_coef(iv, a->address, ch->row),
+            q = address_coef(iv, a->address, v);
     if (a->store ? lane != 1 : a->leader && (lane ? !a->constant || row || q : !a->load || row <= 0 || q == INT64_MIN))
       return 0;
   }
@@ -365,26 +370,26 @@ static atom choose_row2(ectx *e, const accesses *acc, const u32vec *domain, cons
  * as a rule, so that tiles of only these would not be full, and neither would those of the second, which may have
  * as few; or a known one, if it decides what a sum leaves out. The second counts fastest: places that the first
  * one leaves out are then left out for whole tiles (condition.c). A row's place is a register's. */
-static bool collapsible(ectx *e, const accesses *acc, const u32vec *domain, const choice *ch, atom *two,
+static bool collapsible(index_view *iv, const accesses *acc, const u32vec *domain, const choice *ch, atom *two,
                         bool *partitioned) {
   uint32_t n = 0;
   for (uint32_t d = 0; d < domain->n; d++)
-    if (domain->v[d] != ch->lane && !states_panel(e, acc, ch, domain->v[d])) {
+    if (domain->v[d] != ch->lane && !states_panel(iv, acc, ch, domain->v[d])) {
       if (n == 2) return false;
       two[n++] = domain->v[d];
     }
   for (uint32_t i = 0; i < 2 && n == 2; i++) {
     atom first = two[1 - i], second = two[i];
-    bool known = sym_is_int(e->c, sym_extent(e->c, first), NULL);
-    if (known && sym_is_int(e->c, sym_extent(e->c, second), NULL)) return false;
-    if (expr_typical(e->m, sym_extent(e->c, first)) > MAX_COLLAPSED ||
-        emit_extent(e->c, sym_extent(e->c, second), 0) >= MAX_COLLAPSED)
+    bool known = sym_is_int(iv->c, sym_extent(iv->c, first), NULL);
+    if (known && sym_is_int(iv->c, sym_extent(iv->c, second), NULL)) return false;
+    if (expr_typical(iv->m, sym_extent(iv->c, first)) > MAX_COLLAPSED ||
+        view_extent(iv->c, sym_extent(iv->c, second), 0) >= MAX_COLLAPSED)
       continue;
     two[0] = first, two[1] = second, *partitioned = false;
     for (uint32_t k = 0; k < acc->n; k++) {
       const access *a = &acc->v[k];
-      int64_t lane = address_coef(e, a->address, ch->lane),
-              q[2] = {address_coef(e, a->address, first), address_coef(e, a->address, second)};
+      int64_t lane = address_coef(iv, a->address, ch->lane),
+              q[2] = {address_coef(iv, a->address, first), address_coef(iv, a->address, second)};
       if (a->store ? lane != 1
                    : a->leader && (lane ? !a->constant || q[0] || q[1] : q[0] == INT64_MIN || q[1] == INT64_MIN))
         return false;
@@ -396,7 +401,7 @@ static bool collapsible(ectx *e, const accesses *acc, const u32vec *domain, cons
 }
 /* What the tile of a group is chosen from. */
 typedef struct tiling {
-  ectx *e;                 /* the kernel */
+  index_view *iv;          /* the kernel */
   const u32vec *stages;    /* the group */
   const accesses *acc;     /* what it reads and writes */
   const u32vec *domain;    /* variables of its index space */
@@ -416,41 +421,41 @@ typedef struct tiling {
 
 static bool reads_value(const access *a) { return a->leader && !a->store && !a->place; }
 static bool is_contraction(const tiling *w) {
-  ctx *c = w->e->c;
+  ctx *c = w->iv->c;
   bool rows = false, cols = false;
   for (uint32_t i = 0; i < w->acc->n && w->reduces; i++)
     for (uint32_t d = 0; d < w->domain->n && reads_value(&w->acc->v[i]); d++) {
       const access *a = &w->acc->v[i];
       const atom v = w->domain->v[d];
       const int64_t ext = sym_int_or(c, sym_extent(c, v), TYPICAL_EXTENT);
-      if (ext < 2 || !address_uses(w->e, a->address, v)) continue;
+      if (ext < 2 || !address_uses(w->iv, a->address, v)) continue;
       for (uint32_t j = 0; j < w->acc->n; j++) { /* few rows pay, too, where what runs along the lanes can be packed */
         const access *b = &w->acc->v[j];
-        if (reads_value(b) && !address_uses(w->e, b->address, v) && (ext >= 4 || (b->known && !a->constant)))
+        if (reads_value(b) && !address_uses(w->iv, b->address, v) && (ext >= 4 || (b->known && !a->constant)))
           *(i < j ? &rows : &cols) = true;
       }
     }
   return rows && cols;
 }
-static tiling tiling_of(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red,
-                        const tile_given *given) {
-  const ex_node *root = exn(e->m, xs(e->m, stages->v[0])->value);
-  tiling w = {.e = e,
+static tiling tiling_of(index_view *iv, const u32vec *stages, const accesses *acc, const u32vec *domain,
+                        const u32vec *red, const tile_given *given) {
+  const ex_node *root = exn(iv->m, xs(iv->m, stages->v[0])->value);
+  tiling w = {.iv = iv,
               .stages = stages,
               .acc = acc,
               .domain = domain,
               .red = red,
               .given = given,
               .root = root,
-              .lanes = nest_lanes(e, stages),
-              .registers = e->p->t->vector_registers,
+              .lanes = nest_lanes(iv, stages),
+              .registers = iv->p->t->vector_registers,
               .reduces = root->kind == EX_REDUCE,
               .steps = 1};
   w.arg = w.reduces && schedule_is_arg((rop)root->op);
-  for (uint32_t i = 0; i < stages->n; i++) w.leaders += exn(e->m, xs(e->m, stages->v[i])->value)->kind == EX_REDUCE;
+  for (uint32_t i = 0; i < stages->n; i++) w.leaders += exn(iv->m, xs(iv->m, stages->v[i])->value)->kind == EX_REDUCE;
   w.contraction = is_contraction(&w);
   for (uint32_t i = 0; i < red->n && w.steps < MAX_SUM_STEPS; i++)
-    w.steps *= max64(0, min64(sym_int_or(e->c, sym_extent(e->c, red->v[i]), TYPICAL_EXTENT), MAX_SUM_STEPS));
+    w.steps *= max64(0, min64(sym_int_or(iv->c, sym_extent(iv->c, red->v[i]), TYPICAL_EXTENT), MAX_SUM_STEPS));
   return w;
 }
 
@@ -468,8 +473,8 @@ typedef struct lane_candidate {
 static int64_t reuse_of(const tiling *w, const access *a, const lane_candidate *x) {
   int64_t reuse = 0;
   for (uint32_t d = 0; d < w->domain->n && w->reduces && a->leader && !x->reduced && !a->store; d++)
-    if (w->domain->v[d] != x->var && !address_uses(w->e, a->address, w->domain->v[d]))
-      reuse = max64(reuse, sym_int_or(w->e->c, sym_extent(w->e->c, w->domain->v[d]), TYPICAL_EXTENT));
+    if (w->domain->v[d] != x->var && !address_uses(w->iv, a->address, w->domain->v[d]))
+      reuse = max64(reuse, sym_int_or(w->iv->c, sym_extent(w->iv->c, w->domain->v[d]), TYPICAL_EXTENT));
   return reuse;
 }
 /* How do the elements of neighbouring lanes lie, in an access whose address has coefficient q of the variable? */
@@ -478,12 +483,12 @@ static lane_pattern pattern_of(const tiling *w, const access *a, const lane_cand
   if (q == 0) return LANE_INVARIANT;
   if (a->constant && w->reduces && a->leader && !x->reduced && (a->known || q == INT64_MIN))
     return x->batched ? LANE_PACKED_ONE : LANE_PACKED;
-  if (!a->store && lanes_strided(w->e, a->address, x->var, w->lanes)) return LANE_SHUFFLED;
-  if (q == INT64_MIN && !a->store && w->reduces && a->leader && !sym_uses(w->e->c, a->address, x->var))
+  if (!a->store && lanes_strided(w->iv->c, a->address, x->var, w->lanes)) return LANE_SHUFFLED;
+  if (q == INT64_MIN && !a->store && w->reduces && a->leader && !sym_uses(w->iv->c, a->address, x->var))
     return LANE_GATHERED;
   if (q == INT64_MIN) return LANE_UNKNOWN;
   for (uint32_t d = 0; d < w->domain->n && !w->reduces; d++)
-    if (lies_strided(w->e, a, q, x->var, w->domain->v[d])) return LANE_EXCHANGED;
+    if (lies_strided(w->iv, a, q, x->var, w->domain->v[d])) return LANE_EXCHANGED;
   return LANE_STRIDED;
 }
 /* What the access saves where the variable runs along the lanes, in cycles. */
@@ -498,15 +503,15 @@ static double access_saves(const tiling *w, const access *a, const lane_candidat
                                                                                         : LANE_STRIDED)
                                                                             : pattern_of(w, a, x, q);
   if (at.pattern == LANE_STRIDED) at.reuse = reuse_of(w, a, x);
-  return cost_lane_access(w->e->p->t, &at);
+  return cost_lane_access(w->iv->p->t, &at);
 }
 /* Lanes of which no part is idle: half registers serve as well where every run-time operand lies for it
  * (cost_half_width). */
 static uint32_t least_lanes(const tiling *w, const lane_candidate *x) {
-  bool halves = w->contraction && w->leaders == 1 && !x->reduced && tile_halves(w->e->p->t, w->lanes);
+  bool halves = w->contraction && w->leaders == 1 && !x->reduced && tile_halves(w->iv->p->t, w->lanes);
   for (uint32_t i = 0; i < w->acc->n && halves; i++) {
     const access *a = &w->acc->v[i];
-    halves = !a->leader || a->store || a->constant || address_coef(w->e, a->address, x->var) == 0;
+    halves = !a->leader || a->store || a->constant || address_coef(w->iv, a->address, x->var) == 0;
   }
   return halves ? w->lanes / 2 : w->lanes;
 }
@@ -516,31 +521,31 @@ static double lane_saves(const tiling *w, lane_candidate *x, bool *follows) {
   uint32_t aligned = 0;
   x->batched = w->contraction, *follows = false;
   for (uint32_t i = 0; i < w->acc->n; i++)
-    x->batched &= !reads_value(&w->acc->v[i]) || address_uses(w->e, w->acc->v[i].address, x->var);
+    x->batched &= !reads_value(&w->acc->v[i]) || address_uses(w->iv, w->acc->v[i].address, x->var);
   for (uint32_t i = 0; i < w->acc->n; i++) {
     const access *a = &w->acc->v[i];
     if (x->reduced && !a->leader) continue;
-    const int64_t q = address_coef(w->e, a->address, x->var);
+    const int64_t q = address_coef(w->iv, a->address, x->var);
     saved += access_saves(w, a, x, q);
     *follows |= q != 0;
   }
   for (uint32_t i = 0; i < w->acc->n && w->contraction; i++)
-    aligned += w->acc->v[i].constant && w->acc->v[i].leader && address_uses(w->e, w->acc->v[i].address, x->var);
+    aligned += w->acc->v[i].constant && w->acc->v[i].leader && address_uses(w->iv, w->acc->v[i].address, x->var);
   return cost_lane(saved, x->ext, least_lanes(w, x), x->reduced, aligned);
 }
 static void choose_lane(const tiling *w, choice *ch) {
-  ctx *c = w->e->c;
+  ctx *c = w->iv->c;
   const tile_given *given = w->given;
   double best = given->lane_given ? -HUGE_VAL : LANE_MIN_SAVED; /* a lane that only gathers is worse than none */
   /* a reduction's variable may run along the lanes */
   const bool horizontal =
-      w->reduces && w->leaders == 1 && !w->contraction && (!w->arg || places_in_order(w->e, w->root));
+      w->reduces && w->leaders == 1 && !w->contraction && (!w->arg || places_in_order(w->iv, w->root));
   for (uint32_t k = 0; k < w->domain->n + (horizontal ? w->red->n : 0); k++) {
     const bool reduced = k >= w->domain->n;
     lane_candidate x = {.var = reduced ? w->red->v[k - w->domain->n] : w->domain->v[k], .reduced = reduced};
     bool follows;
     if (given->lane_given && x.var != given->lane) continue;
-    x.ext = emit_extent(c, sym_extent(c, x.var), -1);
+    x.ext = view_extent(c, sym_extent(c, x.var), -1);
     const double saved = lane_saves(w, &x, &follows);
     if (!follows && !given->lane_given) continue;
     const int64_t had = ch->lane ? sym_int_or(c, sym_extent(c, ch->lane), 0) : 0;
@@ -556,7 +561,7 @@ static bool may_be_horizontal(const tiling *w, const choice *ch, int64_t lane_ex
   const tile_given *given = w->given;
   if ((given->lane_given && !vec_has(w->red, given->lane)) || (given->row_given && !given->row)) return false;
   const bool few = !ch->lane || ch->lane_reduced || (w->contraction && cost_few_lanes(lane_ext, w->lanes)) ||
-                   gathers(w->e, w->acc, w->domain, ch);
+                   gathers(w->iv, w->acc, w->domain, ch);
   return few && w->reduces && w->root->op == RED_SUM && et_kind((etype)w->root->acc) == K_FLOAT && !w->root->where &&
          w->leaders == 1 && w->steps >= HORIZONTAL_STEPS * w->lanes;
 }
@@ -573,31 +578,31 @@ typedef struct row_candidate {
 /* windows: neighbouring rows may share a factor of all lanes, and in a window vectors, instead of what follows the
  * lanes. */
 static row_candidate row_of(const tiling *w, const choice *ch, atom v, bool windows) {
-  ectx *e = w->e;
-  row_candidate x = {.ext = emit_extent(e->c, sym_extent(e->c, v), 1)};
+  index_view *iv = w->iv;
+  row_candidate x = {.ext = view_extent(iv->c, sym_extent(iv->c, v), 1)};
   bool shares = false, bad = false, slides = false, factor = false;
   for (uint32_t i = 0; i < w->acc->n; i++) {
     const access *a = &w->acc->v[i];
     if (!a->leader) continue;
-    const int64_t q = address_coef(e, a->address, v), lane = address_coef(e, a->address, ch->lane);
+    const int64_t q = address_coef(iv, a->address, v), lane = address_coef(iv, a->address, ch->lane);
     shares |= lane != 0 && q == 0;
     factor |= lane == 0 && q == 0 && a->load;
     for (uint32_t r = 0; r < w->red->n && windows && lane > 0; r++)
-      slides |= address_windowed(e, a->address, v, w->red->v[r], WINDOW_STEPS);
+      slides |= address_windowed(iv, a->address, v, w->red->v[r], WINDOW_STEPS);
     bad |= q == INT64_MIN;
     if (q > 0) x.stride = sat_mul64(q, a->bytes);
     x.far |= q == INT64_MIN + 1;
   }
   x.fits = (shares || (slides && factor) || w->given->row_given) && !bad;
   int64_t least, most;
-  sym_range(e->c, sym_extent(e->c, v), &least, &most);
+  sym_range(iv->c, sym_extent(iv->c, v), &least, &most);
   /* an open size may be 1: a known one is better, and one that is 2 at most worse */
   x.gain = x.ext > 1 || most > 2 ? x.ext : 0;
   return x;
 }
 /* The operand along the lanes must not depend on the rows. */
 static row_candidate choose_row(const tiling *w, choice *ch) {
-  ctx *c = w->e->c;
+  ctx *c = w->iv->c;
   row_candidate best = {0};
   for (int windows = 0; windows < 2 && w->reduces && !ch->row; windows++)
     for (uint32_t d = 0; d < w->domain->n; d++) {
@@ -620,44 +625,44 @@ static ex lane_load_of(const tiling *w, const choice *ch, bool rows) {
   ex load = 0;
   for (uint32_t i = 0; i < w->acc->n; i++) {
     const access *a = &w->acc->v[i];
-    if (a->leader && !a->store && address_coef(w->e, a->address, ch->lane) != 0 &&
-        (!rows || address_coef(w->e, a->address, ch->row) == 0))
+    if (a->leader && !a->store && address_coef(w->iv, a->address, ch->lane) != 0 &&
+        (!rows || address_coef(w->iv, a->address, ch->row) == 0))
       load = a->load;
   }
   return load;
 }
 /* One vector, whose factors of `made` wait in registers, too. */
 static void tile_of_factors(const tiling *w, atom made, choice *ch) {
-  ctx *c = w->e->c;
+  ctx *c = w->iv->c;
   ch->row = made, ch->lane_outer = true, ch->nv = 1;
   const int64_t n = sym_int_or(c, sym_extent(c, made), 1), most = max64(1, (w->registers - 1) / n - 1);
-  ch->row2 = choose_row2(w->e, w->acc, w->domain, ch, n, n, 2 * n);
-  const int64_t ext = ch->row2 ? max64(1, emit_extent(c, sym_extent(c, ch->row2), most)) : 1,
+  ch->row2 = choose_row2(w->iv, w->acc, w->domain, ch, n, n, 2 * n);
+  const int64_t ext = ch->row2 ? max64(1, view_extent(c, sym_extent(c, ch->row2), most)) : 1,
                 times = (ext + most - 1) / most;
   ch->mr = (uint32_t)(n * ((ext + times - 1) / times));
 }
 /* Values that are no sums: rows only where what lies apart along the lanes lies side by side along them. */
 static void tile_of_values(const tiling *w, int64_t vecs, choice *ch) {
-  ctx *c = w->e->c;
+  ctx *c = w->iv->c;
   uint32_t together = 1;
-  ch->row = row_of_strided_lanes(w->e, w->acc, w->domain, ch->lane, &together);
+  ch->row = row_of_strided_lanes(w->iv, w->acc, w->domain, ch->lane, &together);
   if (w->given->row_given && ch->row != w->given->row)
     ch->row = w->given->row == ch->lane ? 0 : w->given->row, together = 1;
   ch->mr =
-      ch->row ? (uint32_t)max64(1, min64(w->lanes / together, emit_extent(c, sym_extent(c, ch->row), w->lanes))) : 1;
+      ch->row ? (uint32_t)max64(1, min64(w->lanes / together, view_extent(c, sym_extent(c, ch->row), w->lanes))) : 1;
   ch->nv = ch->row || vecs < 2 || w->stages->n > 8 ? 1 : 2; /* many values live together fill the registers alone */
 }
 /* Vectors enough to hide how long each step waits for the one before; more where each step is in other pages, which the
  * cache does not foresee (a row of 2048 floats and its next one, summed on Zen 4: 16 vectors of each take two thirds of
  * the time that 8 take). */
 static void tile_of_vectors(const tiling *w, int64_t vecs, bool open, bool fixed, choice *ch) {
-  const target *t = w->e->p->t;
+  const target *t = w->iv->p->t;
   bool far = false;
   for (uint32_t i = 0; i < w->acc->n && !w->arg; i++) {
     const access *a = &w->acc->v[i];
-    if (!a->leader || a->constant || address_coef(w->e, a->address, ch->lane) != 1) continue;
+    if (!a->leader || a->constant || address_coef(w->iv, a->address, ch->lane) != 1) continue;
     for (uint32_t r = 0; r < w->red->n; r++)
-      if (address_coef(w->e, a->address, w->red->v[r]) >= (int64_t)t->prefetch_stride / a->bytes) far = true;
+      if (address_coef(w->iv, a->address, w->red->v[r]) >= (int64_t)t->prefetch_stride / a->bytes) far = true;
   }
   uint32_t m = cost_sums_in_flight(t, w->arg, far);
   if (fixed) m = 2 * FIXED_POINT_VECTORS;
@@ -678,32 +683,32 @@ static operands operands_of(const tiling *w, const choice *ch) {
   for (uint32_t i = 0; i < w->acc->n; i++) {
     const access *a = &w->acc->v[i];
     if (!a->leader || a->store) continue;
-    const bool lane = address_coef(w->e, a->address, ch->lane) != 0;
-    if (lane) *(address_coef(w->e, a->address, ch->row) != 0 ? &o.stencil : &o.shared) = true;
+    const bool lane = address_coef(w->iv, a->address, ch->lane) != 0;
+    if (lane) *(address_coef(w->iv, a->address, ch->row) != 0 ? &o.stencil : &o.shared) = true;
     *(lane ? &o.panel : &o.row) += a->bytes;
     o.floats &= a->bytes == sizeof(float);
   }
   return o;
 }
 static tile_costs costs_of(const tiling *w, const operands *o, const row_candidate *row, bool fixed, const choice *ch) {
-  const int64_t window = !o->stencil ? 0 : o->shared ? 1 : window_vectors(w->e, w->acc, ch, w->red);
-  return cost_tiles(w->e->p->t, &(tile_operands){.registers = w->registers,
-                                                 .lanes = w->lanes,
-                                                 .steps = w->steps,
-                                                 .panel_bytes = o->panel,
-                                                 .row_bytes = o->row,
-                                                 .row_stride = row->stride,
-                                                 .rows = row->ext,
-                                                 .window = window,
-                                                 .shared = o->shared,
-                                                 .fixed_vectors = fixed ? FIXED_POINT_VECTORS : 0});
+  const int64_t window = !o->stencil ? 0 : o->shared ? 1 : window_vectors(w->iv, w->acc, ch, w->red);
+  return cost_tiles(w->iv->p->t, &(tile_operands){.registers = w->registers,
+                                                  .lanes = w->lanes,
+                                                  .steps = w->steps,
+                                                  .panel_bytes = o->panel,
+                                                  .row_bytes = o->row,
+                                                  .row_stride = row->stride,
+                                                  .rows = row->ext,
+                                                  .window = window,
+                                                  .shared = o->shared,
+                                                  .fixed_vectors = fixed ? FIXED_POINT_VECTORS : 0});
 }
 /* Another tile, for rows that are the points of two variables, one after the other. */
 static void collapsed_tile(const tiling *w, const tile_costs *k, const operands *o, int64_t lane_ext, size_range vecs,
                            choice *ch) {
-  ctx *c = w->e->c;
+  ctx *c = w->iv->c;
   size_range rows;
-  if (o->stencil || !collapsible(w->e, w->acc, w->domain, ch, ch->collapsed, &ch->collapsed_partitioned)) return;
+  if (o->stencil || !collapsible(w->iv, w->acc, w->domain, ch, ch->collapsed, &ch->collapsed_partitioned)) return;
   sym_range(c, sym_mul(c, sym_extent(c, ch->collapsed[0]), sym_extent(c, ch->collapsed[1])), &rows.lo, &rows.hi);
   const tile_costs flat = cost_collapsed_tiles(k, w->steps);
   const tile_shape shape = cost_tile_shape(&flat, rows, vecs);
@@ -711,7 +716,7 @@ static void collapsed_tile(const tiling *w, const tile_costs *k, const operands 
   /* panels, which fill the nearest cache, come from the second one for each tile anyway, and where rows lie is
    * worked out once */
   ch->collapsed_outer = shape.vectors >= k->l1_vectors && lane_ext > 0 &&
-                        cost_fits_half_l2(w->e->p->t, (double)w->steps * (double)lane_ext * o->panel);
+                        cost_fits_half_l2(w->iv->p->t, (double)w->steps * (double)lane_ext * o->panel);
 }
 /* The shape for so many rows and vectors; *vecs: in registers of half the width, if these are better. */
 static void choose_shape(const tiling *w, const operands *o, bool fixed, size_range rows, size_range *vecs,
@@ -726,15 +731,15 @@ static void choose_shape(const tiling *w, const operands *o, bool fixed, size_ra
   ch->mr = shape.rows, ch->nv = shape.vectors;
 }
 static void tile_of_rows(const tiling *w, const row_candidate *row, int64_t lane_ext, bool fixed, choice *ch) {
-  ctx *c = w->e->c;
-  const target *t = w->e->p->t;
+  ctx *c = w->iv->c;
+  const target *t = w->iv->p->t;
   const operands o = operands_of(w, ch);
   const int64_t vecs = lane_ext < 0 ? TYPICAL_EXTENT : (lane_ext + w->lanes - 1) / w->lanes;
   tile_costs k = costs_of(w, &o, row, fixed, ch);
   size_range rs = {row->ext, row->ext}, vs = {vecs, vecs};
   if (!sym_is_int(c, sym_extent(c, ch->row), NULL)) sym_range(c, sym_extent(c, ch->row), &rs.lo, &rs.hi);
   if (lane_ext < 0) sym_range(c, sym_ceildiv(c, sym_extent(c, ch->lane), sym_int(c, w->lanes)), &vs.lo, &vs.hi);
-  ch->row2 = o.stencil ? 0 : choose_row2(w->e, w->acc, w->domain, ch, row->ext, SMALL_TILE_ROWS, k.max_rows);
+  ch->row2 = o.stencil ? 0 : choose_row2(w->iv, w->acc, w->domain, ch, row->ext, SMALL_TILE_ROWS, k.max_rows);
   if (ch->row2) {
     k.row_fold = (uint32_t)row->ext, k.max_rows /= k.row_fold;
     sym_range(c, sym_extent(c, ch->row2), &rs.lo, &rs.hi);
@@ -749,24 +754,23 @@ static void tile_of_rows(const tiling *w, const row_candidate *row, int64_t lane
   }
   collapsed_tile(w, &k, &o, lane_ext, vs, ch);
   /* of panels narrower than a line each would fetch the lines of another one */
-  ch->lane_outer =
-      !o.stencil ||
-      (w->lanes * et_bytes((etype)w->root->acc) >= t->line &&
-       !(row_stays(w->e, w->acc, ch, w->red, lane_ext, row->ext) && shared_stays(w->e, w->acc, ch, w->domain, w->red)));
+  ch->lane_outer = !o.stencil || (w->lanes * et_bytes((etype)w->root->acc) >= t->line &&
+                                  !(row_stays(w->iv, w->acc, ch, w->red, lane_ext, row->ext) &&
+                                    shared_stays(w->iv, w->acc, ch, w->domain, w->red)));
   /* what stays in cache while the rows of a panel pass is what they share, and of what they do not the lines that
    * several rows read */
   const ex shared = o.stencil ? lane_load_of(w, ch, true) : 0;
   if (shared) ch->lane_load = shared;
 }
-choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red,
+choice tile_choose(index_view *iv, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red,
                    const tile_given *given) {
-  const tiling w = tiling_of(e, stages, acc, domain, red, given);
+  const tiling w = tiling_of(iv, stages, acc, domain, red, given);
   choice ch = {.mr = 1, .nv = 1, .lanes = w.lanes};
   if ((w.lanes <= 1 && !w.reduces) || (given->lane_given && !given->lane)) return ch;
   choose_lane(&w, &ch);
-  const int64_t lane_ext = ch.lane ? emit_extent(e->c, sym_extent(e->c, ch.lane), -1) : 0,
+  const int64_t lane_ext = ch.lane ? view_extent(iv->c, sym_extent(iv->c, ch.lane), -1) : 0,
                 vecs = lane_ext < 0 ? TYPICAL_EXTENT : (lane_ext + w.lanes - 1) / w.lanes;
-  if (may_be_horizontal(&w, &ch, lane_ext) && choose_horizontal(e, acc, domain, red, w.lanes, &ch)) return ch;
+  if (may_be_horizontal(&w, &ch, lane_ext) && choose_horizontal(iv, acc, domain, red, w.lanes, &ch)) return ch;
   if (!ch.lane) return ch;
   if (ch.lane_reduced) {
     ch.nv = vecs >= 4 ? 4 : vecs >= 2 ? 2 : 1;
@@ -774,9 +778,9 @@ choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32
   }
   const row_candidate row = choose_row(&w, &ch);
   ch.lane_load = lane_load_of(&w, &ch, false);
-  const atom made = ch.row && w.leaders == 1 && w.root->op == RED_SUM ? factors_of(e, domain, &ch, w.root) : 0;
+  const atom made = ch.row && w.leaders == 1 && w.root->op == RED_SUM ? factors_of(iv, domain, &ch, w.root) : 0;
   if (w.arg) ch.row = 0;
-  const bool fixed = w.reduces && w.lanes > 1 && w.leaders == 1 && is_fixed(e, acc, domain, &ch, stages->v[0], w.root);
+  const bool fixed = w.reduces && w.lanes > 1 && w.leaders == 1 && is_fixed(iv, acc, domain, &ch, stages->v[0], w.root);
   if (made && (!given->row_given || given->row == made))
     tile_of_factors(&w, made, &ch);
   else if (!w.reduces)

@@ -33,16 +33,16 @@ typedef VEC(access) accesses;
 /* the distinct loads of its value */
 u32vec schedule_loads(splan *p, uint32_t stage);
 /* is every access linear in var, and unguarded? */
-bool group_linear(ectx *e, const u32vec *stages, const map *stored, atom var);
+bool group_linear(index_view *iv, const u32vec *stages, const map *stored, atom var);
 /* addresses resolved under the current bindings; register-held members left out */
-void group_accesses(ectx *e, const u32vec *stages, const map *stored, accesses *out);
+void group_accesses(index_view *iv, const u32vec *stages, const map *stored, accesses *out);
 /* coefficient of var in an address: 0 absent, 1.., or INT64_MIN when not linear or not constant */
-int64_t address_coef(ectx *e, sz address, atom var);
+int64_t address_coef(index_view *iv, sz address, atom var);
 /* a step of row is a step of red, or a few: a window that slides, of `most` places at most */
-bool address_windowed(ectx *e, sz address, atom row, atom red, int64_t most);
-bool value_uses(ectx *e, ex x, atom var);
-bool value_reduces(ectx *e, ex x);                /* is there a reduction in it? */
-bool address_uses(ectx *e, sz address, atom var); /* does an address use the variable, or data in it? */
+bool address_windowed(index_view *iv, sz address, atom row, atom red, int64_t most);
+bool value_uses(index_view *iv, ex x, atom var);
+bool value_reduces(index_view *iv, ex x);                /* is there a reduction in it? */
+bool address_uses(index_view *iv, sz address, atom var); /* does an address use the variable, or data in it? */
 
 typedef struct choice {
   /* the variable on the vector lanes; 0: none */
@@ -92,8 +92,8 @@ typedef struct tile_given {
   /* the variable on the rows; 0: none */
   atom row;
 } tile_given;
-choice tile_choose(ectx *e, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red,
+choice tile_choose(index_view *iv, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red,
                    const tile_given *given);
 /* pack.c: what shall lie beside access `at`, which the sum reads; false: it lies beside another one */
-bool pack_interleaved(ectx *e, const accesses *acc, uint32_t at, ex sum, interleaved *out);
+bool pack_interleaved(index_view *iv, const accesses *acc, uint32_t at, ex sum, interleaved *out);
 #endif

@@ -66,9 +66,9 @@ void kernel_emit(kctx *k, nest *n) {
     lb_if(&e->b, all);
     emit_scope(e);
     for (uint32_t i = 0; i < v.n; i++) sym_push(k->c, v.if_ge0[i]);
-    e->assumed = true;
+    e->view.assumed = true;
     nest_emit(e, n);
-    e->assumed = false;
+    e->view.assumed = false;
     sym_pop(k->c, mark);
     emit_unscope(e);
     lb_else(&e->b);
