@@ -6,6 +6,10 @@
 #include "runtime/runtime.h"
 #include "target/target.h"
 
+/* Writes the instructions of the target that f takes (`intrin`) as operations, but for those that the emitter writes
+ * itself (writes; NULL: none). Unwinds where the target does not declare one, or its operands are others. */
+void code_spell(ctx *c, lfunc *f, const target *t, bool (*writes)(const instruction *k));
+
 /* One function to be emitted as an object file. */
 typedef struct code_function {
   const lmodule *m;   /* the module of the function */
@@ -23,6 +27,7 @@ typedef struct emitted {
   bytes obj;           /* object file, in the arena that the emitter was given; n 0: refused */
   const char *refused; /* what the emitter has no code for; NULL: nothing */
   uint32_t needs;      /* x86: instruction sets of the code, bits IS_* of codegen/x86 */
+  strvec also;         /* x86: texts of further CPU flags: those of instructions that the target declares */
   double emit_ms;      /* milliseconds to the emitter's first form (LLVM: IR; x86: the expanded function) */
   double pass_ms;      /* milliseconds in optimisation passes; 0 where there are none */
   double code_ms;      /* milliseconds from there to the object */

@@ -51,13 +51,14 @@ typedef struct tile_shape {
 } tile_shape;
 /* What a product's tiles are of. */
 typedef struct tile_operands {
-  uint32_t registers;   /* vector registers that tiles may use */
-  uint32_t lanes;       /* lanes of a vector */
-  int64_t steps;        /* terms of the sum, MAX_SUM_STEPS at most */
-  uint32_t panel_bytes; /* of the operands along the lanes, an element of each */
-  uint32_t row_bytes;   /* of the operands of rows, an element of each */
-  int64_t row_stride;   /* bytes from row to row */
-  int64_t rows;         /* number of rows, as far as is known */
+  uint32_t registers;    /* vector registers that tiles may use */
+  uint32_t lanes;        /* lanes of a vector */
+  int64_t steps;         /* terms of the sum, MAX_SUM_STEPS at most */
+  uint32_t panel_bytes;  /* of the operands along the lanes, an element of each */
+  uint32_t row_bytes;    /* of the operands of rows, an element of each */
+  int64_t row_stride;    /* bytes from row to row */
+  int64_t rows;          /* number of rows, as far as is known */
+  const instruction *by; /* computes the steps of the sum, a group at a time; NULL: multiply-adds do */
   int64_t window; /* each row loads vectors of its own, of which so many wait for another row; 0: rows share them */
   bool shared;    /* with a window: another vector is the same for all rows */
   uint32_t fixed_vectors; /* the panel is in fixed point, so many vectors together, two registers less; 0: it is not */
@@ -74,7 +75,8 @@ typedef struct tile_costs {
   int64_t rows_l2;      /* rows below which they stay in the second-level cache while a panel passes */
   int64_t rows_l3;      /* rows below which they stay in half of the third-level cache */
   double l2_vector;     /* cycles: a vector of a panel that comes from the second-level cache */
-  double multipliers;   /* vector multiply-adds that start in a cycle */
+  double multipliers;   /* vector multiply-adds, or instructions of the target, that start in a cycle */
+  double latency;       /* cycles until the next one can add to the same register */
   double tile_overhead; /* cycles of a tile, for each step of its sum: what does not belong to the sum */
 } tile_costs;
 tile_costs cost_tiles(const target *t, const tile_operands *o);

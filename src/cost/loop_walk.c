@@ -151,9 +151,16 @@ static double ready(const walker *w, lv v) { return v ? w->latest[v] : 0; }
 /* An instruction on values of so many parts, and its latency. */
 static void operate(walker *w, work *k, lv v, const linst *i, double amount, double parts) {
   double from = fmax(fmax(ready(w, i->a), ready(w, i->b)), ready(w, i->c));
-  for (uint32_t j = 0; j < (i->kind == L_INTRIN ? i->nargs : 0); j++) from = fmax(from, ready(w, i->args[j]));
   k->arithmetic += amount * parts, k->issued += amount * parts;
   w->latest[v] = from + amount * w->t->fma_latency;
+}
+/* An instruction that the target declares, with the costs that it declares. */
+static void declared(walker *w, work *k, lv v, const linst *i) {
+  const instruction *by = target_instruction(w->t, i->name);
+  double from = 0;
+  for (uint32_t j = 0; j < i->nargs; j++) from = fmax(from, ready(w, i->args[j]));
+  k->arithmetic += by ? w->t->fma_per_cycle / by->per_cycle : 1, k->issued++;
+  w->latest[v] = from + (by ? by->latency : w->t->fma_latency); /* NULL: a text for another target */
 }
 static void record(walker *w, const linst *i, int64_t lane_step, int64_t lanes) {
   const number *p = &w->numbers[i->a], *at = &w->numbers[i->b];
@@ -292,7 +299,7 @@ static taken if_cost(walker *w, const linst *i) {
   return yes.cycles > no.cycles ? yes : no;
 }
 /* What an instruction's value is, and its share of the block's work; returns what is taken beside that. */
-static taken instruction(walker *w, work *k, lv v) {
+static taken walk_instruction(walker *w, work *k, lv v) {
   const linst *i = li(w->f, v);
   number *n = &w->numbers[v];
   w->latest[v] = 0;
@@ -341,8 +348,11 @@ static taken instruction(walker *w, work *k, lv v) {
   case L_EXTRACT:
   case L_SHUFFLE:
   case L_LOOKUP:
-  case L_INTRIN:
     operate(w, k, v, i, 1, parts_of(w, i->type));
+    *n = unknown();
+    break;
+  case L_INTRIN:
+    declared(w, k, v, i);
     *n = unknown();
     break;
   case L_OFFSET:
@@ -378,7 +388,7 @@ static taken block_cost(walker *w, uint32_t block) {
   work k = {0};
   taken r = {0};
   for (uint32_t j = 0; j < b->insts.n; j++) {
-    const taken beside = instruction(w, &k, b->insts.v[j]);
+    const taken beside = walk_instruction(w, &k, b->insts.v[j]);
     r.cycles += beside.cycles, r.issued += beside.issued;
   }
   r.cycles += cycles_of(w, &k), r.issued += k.issued;

@@ -43,7 +43,7 @@ static int64_t open_tiles(int64_t left, uint32_t m, uint32_t most) {
  * than 6 of 2.) */
 static double step_cycles(const tile_costs *k, double rows, double vectors) {
   const double fma = rows * vectors / k->multipliers, loads = (rows + vectors + 1) / k->t->loads_per_cycle,
-               least = loads > k->t->fma_latency ? loads : k->t->fma_latency;
+               least = loads > k->latency ? loads : k->latency;
   return (fma > least ? fma : least) + k->t->step_overhead;
 }
 /* Cycles of all tiles of that shape. */
@@ -111,7 +111,8 @@ tile_costs cost_tiles(const target *t, const tile_operands *o) {
                   .max_rows = MAX_ROWS,
                   .max_vectors = o->window ? 1 : MAX_VECTORS,
                   .l2_vector = t->l2_load_cost * t->vector_bits / L2_VECTOR_BITS,
-                  .multipliers = MULTIPLIERS,
+                  .multipliers = o->by ? o->by->per_cycle : MULTIPLIERS,
+                  .latency = o->by ? o->by->latency : t->fma_latency,
                   .l1_vectors = MAX_VECTORS,
                   .rows_l2 = INT64_MAX,
                   .rows_l3 = INT64_MAX};
@@ -137,7 +138,7 @@ bool cost_half_width(const tile_costs *k, size_range rows, size_range vectors, i
   const size_range n = {half_vectors, half_vectors};
   tile_costs h = *k, w = *k;
   h.l1_vectors *= 2, h.l2_vector /= 2;
-  w.multipliers = MULTIPLIERS / 2, w.l2_vector *= 2; /* a whole register takes both twice the time */
+  w.multipliers /= 2, w.l2_vector *= 2; /* a whole register takes both twice the time */
   const tile_shape shape = cost_tile_shape(&h, rows, n);
   /* a narrow tile has fewer rows for each vector of a panel that comes from the second cache */
   if (shape.vectors > h.l1_vectors) return false;

@@ -224,6 +224,9 @@ typedef struct rebuild {
   const lfunc *src; /* function that is read */
   lbuild b;         /* builder of the new one */
   lv *to;           /* old value -> new */
+  /* only `intrin` is replaced (loop_spell); NULL: operations are */
+  lv (*spell)(void *env, lbuild *b, const linst *i, const lv *args);
+  void *env; /* handed to spell */
 } rebuild;
 static void copy_block(rebuild *r, uint32_t block) {
   const lblock *k = &r->src->blocks.v[block];
@@ -236,6 +239,7 @@ static void copy_block(rebuild *r, uint32_t block) {
     case L_PARAM:
       continue; /* the emitter has all that this instruction needs */
     case L_OP:
+      if (r->spell) break;
       r->to[v] = x_op(&r->x, (sop)i.op, i.type, M(i.a), M(i.b), M(i.c));
       continue;
     case L_SPLAT:
@@ -246,6 +250,7 @@ static void copy_block(rebuild *r, uint32_t block) {
       continue;
     case L_HREDUCE: {
       etype t = (etype)i.type.elem;
+      if (r->spell) break;
       if (x_narrow(t) || sub_byte(t)) { /* computed in the wider type, then rounded once */
         lv w = x_cast(&r->x, x_narrow(t) ? ET_F32 : byte_of(t), M(i.a));
         r->to[v] = x_cast(&r->x, t, lb_hreduce(b, (rop)i.op, w));
@@ -278,8 +283,11 @@ static void copy_block(rebuild *r, uint32_t block) {
       for (uint32_t n = 0; n < i.nargs; n++) args[n] = M(i.args[n]);
       i.args = args;
     }
+    if (i.kind == L_INTRIN && r->spell && (r->to[v] = r->spell(r->env, b, &i, i.args))) continue;
     switch ((lkind)i.kind) {
     case L_CONST:
+    case L_OP:
+    case L_HREDUCE:
     case L_LO:
     case L_HI:
     case L_WORKER:
@@ -297,6 +305,24 @@ static void copy_block(rebuild *r, uint32_t block) {
   }
 #undef M
 }
+static void rebuild_function(rebuild *r, lfunc *f) {
+  const lfunc old = *f;
+  r->src = &old;
+  r->to = NEWN(f->a, lv, old.insts.n);
+  f->insts.v = NULL, f->insts.n = f->insts.cap = 0;
+  f->blocks.v = NULL, f->blocks.n = f->blocks.cap = 0;
+  f->params.v = NULL, f->params.n = f->params.cap = 0;
+  vec_push(f->a, f->insts, (linst){0});
+  vec_push(f->a, f->blocks, (lblock){0});
+  vec_push(f->a, f->blocks, (lblock){0});
+  r->b = loop_builder(f);
+  r->x.b = &r->b;
+  for (uint32_t i = 0; i < old.params.n; i++) {
+    const lparam *q = &old.params.v[i];
+    r->to[q->value] = lb_param(&r->b, q->name, q->type, q->flags, q->align);
+  }
+  copy_block(r, 1);
+}
 void loop_expand(lmodule *m, lfunc *f, bool (*native)(void *env, sop op, etype t), void *env) {
   rebuild r = {.x = {.c = m->c, .native = native, .env = env, .fast = m->fast}};
   bool needed = false;
@@ -306,21 +332,11 @@ void loop_expand(lmodule *m, lfunc *f, bool (*native)(void *env, sop op, etype t
     if (k->kind == L_OP) needed = !direct(&r.x, (sop)k->op, t, (etype)li(f, k->a)->type.elem);
     if (k->kind == L_HREDUCE) needed = x_narrow(t) || sub_byte(t);
   }
-  if (!needed) return;
-  lfunc old = *f;
-  r.src = &old;
-  r.to = NEWN(f->a, lv, old.insts.n);
-  f->insts.v = NULL, f->insts.n = f->insts.cap = 0;
-  f->blocks.v = NULL, f->blocks.n = f->blocks.cap = 0;
-  f->params.v = NULL, f->params.n = f->params.cap = 0;
-  vec_push(f->a, f->insts, (linst){0});
-  vec_push(f->a, f->blocks, (lblock){0});
-  vec_push(f->a, f->blocks, (lblock){0});
-  r.b = loop_builder(f);
-  r.x.b = &r.b;
-  for (uint32_t i = 0; i < old.params.n; i++) {
-    const lparam *q = &old.params.v[i];
-    r.to[q->value] = lb_param(&r.b, q->name, q->type, q->flags, q->align);
-  }
-  copy_block(&r, 1);
+  if (needed) rebuild_function(&r, f);
+}
+void loop_spell(lfunc *f, lv (*spell)(void *env, lbuild *b, const linst *i, const lv *args), void *env) {
+  rebuild r = {.spell = spell, .env = env};
+  bool needed = false;
+  for (uint32_t i = 1; i < f->insts.n && !needed; i++) needed = f->insts.v[i].kind == L_INTRIN;
+  if (needed) rebuild_function(&r, f);
 }

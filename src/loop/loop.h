@@ -49,7 +49,8 @@
  *   parallel K n [args...] hands them to the pool (main functions only)
  *   fail c CODE "text"      fail c CODE at p              if c: return CODE from main (main functions only), with
  *   the text, or the one that p (ptr u8) points to
- *   intrin NAME T [args...]                               an instruction declared by the target
+ *   intrin NAME T [args...]                               an instruction that the target declares, with its
+ *   operands in the order of the declaration: the accumulator, then unsigned integers, each a lane's group of elements
  *   comment "text"                                        where the next instructions come from
  *
  * Every access must be in bounds of its buffer; the verifier checks types and visibility, not bounds.
@@ -224,6 +225,9 @@ bool loop_const(const lfunc *f, lv v, scalar *k); /* v is a constant (all lanes 
  * f16/bf16 arithmetic by f32 arithmetic with rounding; integer idiv/mod by flooring sequences. `native(env, op,
  * t)` says what the emitter has; OP_NONE: that a lookup among 16 constants of type t is an instruction. */
 void loop_expand(lmodule *m, lfunc *f, bool (*native)(void *env, sop op, etype t), void *env);
+/* expand.c: replaces each `intrin` by what `spell` makes of it with its operands in the new function, `args`; where
+ * that gives 0 the instruction stays. */
+void loop_spell(lfunc *f, lv (*spell)(void *env, lbuild *b, const linst *i, const lv *args), void *env);
 /* ---- text, verifier, sharing ----------------------------------------------------------------- */
 void loop_print(const lmodule *m, sbuf *b, const char *only); /* only: one function's name, or NULL */
 void loop_print_func(const lfunc *f, sbuf *b);

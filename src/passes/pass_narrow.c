@@ -2,9 +2,9 @@
  *
  * Products with constants: where a sum over f32 products has a constant for one factor and a tensor for the other, both
  * are stored in bf16 and the products are those of their values; sums stay in f32, and so does everything else. Halves
- * what is read, and machines that multiply pairs of bf16 do twice as much an instruction (schedule/dot.c). The error is
- * that of rounding each factor to 8 bits. Not the products of a Winograd transform, whose sums would magnify that:
- * where it beats a product of bf16 it is one of f32.
+ * what is read, and machines that multiply pairs of bf16 do twice as much an instruction (schedule/instruction.c). The
+ * error is that of rounding each factor to 8 bits. Not the products of a Winograd transform, whose sums would magnify
+ * that: where it beats a product of bf16 it is one of f32.
  *
  * A stage stores its own values rounded, so that whoever reads them gets rounded ones; so do the pieces of a
  * placement. What must keep its type (inputs, outputs, values of branches and recurrences) is copied. Only where

@@ -134,9 +134,9 @@ static void cut(writing *w, arena *a, uint32_t i, bool in_order) {
     for (int64_t at = 0; at < n; at += PIECE) vec_push(a, w->pieces, ((piece){i, 0, {at, min64(n, at + PIECE), 0, 0}}));
     return;
   }
-  int64_t items = packing_items(k), row = k->nr * k->size;
+  int64_t items = packing_items(k), row = k->nr * k->size, group = max64(2, k->group);
   if (!in_order && !k->fixed_point && !k->nsel && k->nred && k->step[0] > k->lane_step) {
-    int64_t points = (ceil_div(PIECE, items * row) + 1) / 2 * 2; /* pairs stay together */
+    int64_t points = ceil_div(ceil_div(PIECE, items * row), group) * group; /* groups stay together */
     for (int64_t p = 0; p < k->depth; p += points)
       vec_push(a, w->pieces, ((piece){i, 0, {0, items, p, min64(k->depth, p + points)}}));
     return;

@@ -359,6 +359,13 @@ static void unroll_changes(const proposer *p) {
     if (p->n->directives.v[i].is == P_UNROLL && nth++) copy_words(p, state(p, &c, P_UNROLL), &p->n->directives.v[i]);
   end(p, &c);
 }
+/* Without instructions of the target. */
+static void instruction_changes(const proposer *p) {
+  change c = begin(p, P_INSTRUCTION);
+  for (uint32_t i = 0; i < p->n->directives.n; i++)
+    if (p->n->directives.v[i].is == P_INSTRUCTION) record_word(p->a, state(p, &c, P_INSTRUCTION), "none");
+  if (c.to.n) end(p, &c);
+}
 /* Each operand unpacked, and all. */
 static void pack_changes(const proposer *p) {
   uint32_t packs = 0;
@@ -414,10 +421,11 @@ static void prefetch_changes(const proposer *p) {
 }
 /* Proposes changes of each primitive of a nest. */
 static void (*const of_nests[P_COUNT])(const proposer *) = {
-    [P_ORDER] = order_changes,   [P_LANES] = lane_changes,    [P_ROWS] = row_changes,
-    [P_TILE] = tile_changes,     [P_PANELS] = panel_changes,  [P_STRIP] = strip_changes,
-    [P_REDUCE] = reduce_changes, [P_UNROLL] = unroll_changes, [P_PACK] = pack_changes,
-    [P_BUFFER] = buffer_changes, [P_BLOCK] = block_changes,   [P_PREFETCH] = prefetch_changes,
+    [P_ORDER] = order_changes,       [P_LANES] = lane_changes,    [P_ROWS] = row_changes,
+    [P_TILE] = tile_changes,         [P_PANELS] = panel_changes,  [P_STRIP] = strip_changes,
+    [P_REDUCE] = reduce_changes,     [P_UNROLL] = unroll_changes, [P_INSTRUCTION] = instruction_changes,
+    [P_PACK] = pack_changes,         [P_BUFFER] = buffer_changes, [P_BLOCK] = block_changes,
+    [P_PREFETCH] = prefetch_changes,
 };
 
 /* ---- a changed schedule ------------------------------------------------------------------------ */
@@ -426,7 +434,8 @@ static void (*const of_nests[P_COUNT])(const proposer *) = {
 static uint32_t dropped_by(const kernel_record *k, const nest_record *n, const nest_facts *f, const change *c) {
   enum {
     ON_TILE = BIT(P_STRIP) | BIT(P_BLOCK) | BIT(P_CHUNKS),
-    ON_ROWS = ON_TILE | BIT(P_TILE) | BIT(P_PANELS) | BIT(P_UNROLL) | BIT(P_PACK) | BIT(P_BUFFER)
+    PACKS = BIT(P_PACK) | BIT(P_INSTRUCTION),
+    ON_ROWS = ON_TILE | BIT(P_TILE) | BIT(P_PANELS) | BIT(P_UNROLL) | PACKS | BIT(P_BUFFER)
   };
   switch (c->is) {
   case P_ORDER: { /* other loops, or the same ones in another order? */
@@ -439,21 +448,22 @@ static uint32_t dropped_by(const kernel_record *k, const nest_record *n, const n
   case P_ROWS:
     return ON_ROWS;
   case P_TILE:
-    return ON_TILE | BIT(P_PACK);
+    return ON_TILE | PACKS;
   case P_PANELS:
   case P_STRIP: {
     bool copies = false;
     for (uint32_t i = 0; f && i < f->operands.n; i++) copies |= !f->operands.v[i].constant;
-    return ON_TILE | BIT(P_BUFFER) | (copies ? BIT(P_PACK) : 0);
+    return ON_TILE | BIT(P_BUFFER) | (copies ? PACKS : 0);
   }
   case P_REDUCE:
-    return BIT(P_UNROLL) | BIT(P_BLOCK) | BIT(P_BUFFER) | BIT(P_PACK) | BIT(P_CHUNKS);
+    return BIT(P_UNROLL) | BIT(P_BLOCK) | BIT(P_BUFFER) | PACKS | BIT(P_CHUNKS);
   case P_UNROLL:
-    return BIT(P_PACK);
+    return PACKS;
+  case P_INSTRUCTION:
   case P_PACK:
-    return BIT(P_BLOCK) | BIT(P_CHUNKS);
+    return PACKS | BIT(P_BLOCK) | BIT(P_CHUNKS);
   case P_BLOCK:
-    return BIT(P_CHUNKS) | BIT(P_PACK) | BIT(P_STRIP);
+    return BIT(P_CHUNKS) | PACKS | BIT(P_STRIP);
   case P_SPLIT:
   case P_ROLL:
     return BIT(P_ROLL) | BIT(P_SPLIT);

@@ -94,6 +94,7 @@ static choice choose(kctx *k, const u32vec *group, const accesses *acc, const u3
   const bool list = rows && *rows->words.v[0] == '('; /* one collapsed variable, or two that the tile collapses */
   g.lane = given_var(k, stated(k, group, P_LANES), domain, red, probe, &g.lane_given);
   g.row = given_var(k, rows, domain, red, probe || list, &g.row_given);
+  g.no_instruction = directive_is(stated(k, group, P_INSTRUCTION), 0, "none");
   choice ch = tile_choose(&k->e.view, group, acc, domain, red, &g);
   if (probe) return ch;
   if (list && !g.row_given && !is_collapsed(k, rows, &ch))

@@ -64,18 +64,19 @@ typedef struct prepared {
   sz at;
 } prepared;
 
-/* A sum of products f32(x) * f32(w) of bf16, w a packed constant: the two loads, the stage (index into the group),
- * the variable of which two neighbours are taken at once. */
-typedef struct dotted {
-  /* the load that follows the rows */
-  ex row;
-  /* the load of the packed constant, which follows the lanes */
-  ex lane;
+/* A sum whose innermost part an instruction of the target computes (instruction.c). */
+typedef struct tensorised {
+  /* the instruction */
+  const instruction *by;
   /* index into the group's stages */
   uint32_t stage;
-  /* the reduction's variable: its values 2k and 2k+1 are taken at once */
+  /* the reduction's innermost variable, of which a group of values is taken at once */
   atom var;
-} dotted;
+  /* the load that each operand of the instruction is; 0: the accumulator */
+  ex operand[INSTRUCTION_OPERANDS];
+  /* the operand follows the lanes, and lies packed in groups; else it is equal for all lanes */
+  bool lane[INSTRUCTION_OPERANDS];
+} tensorised;
 
 /* What is fetched while a reduction runs, once for `line` values of its last variable, as many as lie in a cache
  * line: from at + step on, `lines` neighbouring lines at each of n places. */
@@ -190,8 +191,8 @@ typedef struct ectx {
   atom window;
   /* vectors that these steps have loaded: (pointer, index, count) -> value; NULL: no steps are written out */
   map *shared;
-  /* the sum takes two points at a time; NULL: point by point */
-  const dotted *dot;
+  /* the instruction that adds a group of terms to the sum at a time; NULL: term by term */
+  const tensorised *tensorised;
   /* the long sum that is being emitted; NULL: none */
   long_sum *long_sum;
   /* registers for the sums of every second point, numbered as the tile's; NULL: there are none */

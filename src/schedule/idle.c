@@ -35,7 +35,7 @@ uint64_t idle_rows(index_view *iv, const nest *n, uint32_t most) {
   const uint32_t fold = nest_row_fold(iv->c, n), row = axis_of(s, n->row.var), second = axis_of(s, n->row2.var);
   const readings *rs = &iv->p->readers[s->tensor];
   uint64_t read = 0;
-  if (n->stages.n > 1 || n->dots.n || row == s->naxes || second == s->naxes || fold * most > VALUES ||
+  if (n->stages.n > 1 || n->tensorised.n || row == s->naxes || second == s->naxes || fold * most > VALUES ||
       iv->p->named[s->tensor])
     return 0;
   for (uint32_t i = 0; i < rs->n; i++) {

@@ -102,83 +102,92 @@ static void check_packs(kctx *k, const nest *n) {
       if (directive_is(d, 0, xt(k->m, exn(k->m, n->packs.v[i].load)->tensor)->name)) of = &n->packs.v[i];
     if (!of && directive_is(d, 0, "none")) continue;
     if (!of) kernel_refuse(k, d, "%s is no operand that can be packed along these lanes", d->words.v[0]);
-    const char *is = kernel_pack_format(n, of), *wanted = d->words.n > 1 ? d->words.v[1] : NULL;
-    if (is != wanted && (!is || !wanted || strcmp(is, wanted)))
-      kernel_refuse(k, d, "%s is packed %s%s here", d->words.v[0], is ? "" : "as it is", is ? is : "");
+    const char *format[PACK_FORMAT];
+    const uint32_t words = kernel_pack_format(k, of, format);
+    bool same = d->words.n == 1 + words;
+    for (uint32_t i = 0; i < words && same; i++) same = directive_is(d, 1 + i, format[i]);
+    sbuf is = sbuf_new(k->a);
+    for (uint32_t i = 0; i < words; i++) sb_fmt(&is, "%s%s", i ? " " : "", format[i]);
+    if (!same) kernel_refuse(k, d, "%s is packed %s here", d->words.v[0], words ? is.s : "as it is");
   }
 }
-const char *kernel_pack_format(const nest *n, const packload *p) {
-  return p->fixed_point ? "fixed" : p->constant && dot_of(n, p->stage, p->load) ? "pairs" : NULL;
+uint32_t kernel_pack_format(kctx *k, const packload *p, const char *words[PACK_FORMAT]) {
+  words[0] = p->fixed_point ? "fixed" : "groups", words[1] = "of", words[2] = arena_fmt(k->a, "%u", p->group);
+  return p->fixed_point ? 1 : p->group ? 3 : 0;
+}
+/* Packs a run-time operand, or a constant of which data choose a part, if that is better than to read it where it lies:
+ * it is copied, one panel at a time, when it is not contiguous, when enough rows reuse the copy (a panel read in place
+ * strides over the whole operand, on few cache sets), or when an instruction wants it in groups. */
+static void pack_at_run_time(kctx *k, nest *n, const access *a, const choice *ch) {
+  const cache_blocking *p = n->blocking.first ? &n->blocking : NULL;
+  const tensorised *by = instruction_of(n, a->stage, a->load);
+  const int64_t g = by ? by->by->group : 1;
+  const bool contiguous = address_coef(&k->e.view, a->address, ch->lane) == 1;
+  if (!ch->row || !ch->lane_outer || a->known ||
+      (contiguous && !p && !by && (n->row.lo || !cost_copy_panel(kernel_extent(k, ch->row, 0)))))
+    return;
+  /* a panel is packed outside the inner loops; a guard may look at them where the address does not */
+  bool inside = value_uses(&k->e.view, a->load, ch->row);
+  for (uint32_t v = 0; v < n->inner.n; v++) inside |= value_uses(&k->e.view, a->load, n->inner.v[v].var);
+  if (inside) return;
+  sz red = sym_int(k->c, 1), off = sym_int(k->c, 0);
+  const u32vec *rv = &n->reds[a->stage];
+  for (uint32_t r = 0; r < rv->n; r++) {
+    sz ext = sym_extent(k->c, rv->v[r]);
+    if (g > 1 && r + 1 == rv->n) ext = sym_muli(k->c, sym_ceildiv(k->c, ext, sym_int(k->c, g)), g);
+    off = sym_add(k->c, sym_mul(k->c, off, ext), sym_of_atom(k->c, rv->v[r]));
+    red = sym_mul(k->c, red, ext);
+  }
+  int64_t nr = (int64_t)n->nv * n->lanes;
+  if (p) { /* the panels of a block, of a part; a last panel that is not full lies there whole */
+    sz inner = red, before = sym_sub(k->c, sym_of_atom(k->c, n->panel), sym_of_atom(k->c, p->first));
+    sym_exact_div(k->c, red, sym_extent(k->c, p->var), &inner);
+    sz part = sym_muli(k->c, inner, p->step);
+    off =
+        sym_add(k->c, sym_sub(k->c, off, sym_mul(k->c, sym_of_atom(k->c, p->at), inner)), sym_mul(k->c, before, part));
+    red = sym_max(k->c, red, sym_muli(k->c, part, p->panels));
+  }
+  packload pl = {.load = a->load,
+                 .stage = a->stage,
+                 .off = sym_muli(k->c, off, nr),
+                 .elems = sym_muli(k->c, red, nr),
+                 .nr = nr,
+                 .group = by ? by->by->group : 0};
+  pl.ptr = kernel_scratch(k, (etype)exn(k->m, a->load)->type, pl.elems);
+  vec_push(k->a, n->packs, pl);
+}
+/* Packs a constant, with those that lie beside it; false: it is not of that kind. */
+static bool pack_when_compiling(kctx *k, nest *n, const accesses *acc, uint32_t at) {
+  const access *a = &acc->v[at];
+  packload pl = {0};
+  interleaved all = {.n = 1, .all = true};
+  if (!a->constant || !n->reds[a->stage].n) return false;
+  if (!pack_interleaved(&k->e.view, acc, at, xs(k->m, n->stages.v[a->stage])->value, &all)) return true;
+  const bool packed = pack_constant(&k->e.view, n, a->load, a->stage, &all, &pl);
+  for (int64_t j = 0; j < all.n && packed; j++, pl.first += (int64_t)n->nv * n->lanes) {
+    if (j) pl.load = all.loads[j];
+    vec_push(k->a, n->packs, pl);
+  }
+  return packed;
 }
 void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   ectx *e = &k->e;
-  if (!ch->lane || (ch->lane_reduced && !ch->row) || exn(k->m, xs(k->m, n->stages.v[0])->value)->kind != EX_REDUCE) {
-    check_packs(k, n);
-    return;
-  }
-  if (!ch->lane_reduced) kernel_dots(e, n);
-  bool tiled = ch->row && ch->lane_outer;
-  for (uint32_t i = 0; i < acc->n; i++) {
-    access *a = &acc->v[i];
+  const bool sum = exn(k->m, xs(k->m, n->stages.v[0])->value)->kind == EX_REDUCE;
+  if (sum) kernel_instructions(k, n);
+  for (uint32_t i = 0; i < acc->n && sum && ch->lane && (!ch->lane_reduced || ch->row); i++) {
+    const access *a = &acc->v[i];
     if (!a->leader || a->store || !a->load || !may_pack(k, n, a->t)) continue;
     int64_t q = address_coef(&e->view, a->address, ch->lane);
     if (q == 0 || (ch->row && address_coef(&e->view, a->address, ch->row) != 0)) continue;
-    packload pl = {0};
-    interleaved all = {.n = 1, .all = true};
     if (ch->lane_reduced) {
-      if (q != 1 && a->constant && pack_constant(&e->view, n, a->load, a->stage, &all, &pl))
+      packload pl = {0};
+      const interleaved alone = {.n = 1, .all = true};
+      if (q != 1 && a->constant && pack_constant(&e->view, n, a->load, a->stage, &alone, &pl))
         vec_push(k->a, n->packs, pl);
-      continue;
-    }
-    if (one_for_all_steps(e, n, a)) continue;
-    if (a->constant && n->reds[a->stage].n) {
-      if (!pack_interleaved(&e->view, acc, i, xs(k->m, n->stages.v[a->stage])->value, &all)) continue;
-      bool packed = pack_constant(&e->view, n, a->load, a->stage, &all, &pl);
-      for (int64_t j = 0; j < all.n && packed; j++, pl.first += (int64_t)n->nv * n->lanes) {
-        if (j) pl.load = all.loads[j];
-        vec_push(k->a, n->packs, pl);
-      }
-      if (packed) continue;
-    }
-    /* A run-time operand, or a constant of which data choose a part, is copied, one panel at a time, when it is not
-     * contiguous, or when enough rows reuse the copy: a panel read in place strides over the whole operand, on few
-     * cache sets. */
-    const cache_blocking *p = n->blocking.first ? &n->blocking : NULL;
-    if (!tiled || a->known || (q == 1 && !p && (n->row.lo || !cost_copy_panel(kernel_extent(k, ch->row, 0))))) continue;
-    /* a panel is packed outside the inner loops; a guard may look at them where the address does not */
-    bool inside = value_uses(&e->view, a->load, ch->row);
-    for (uint32_t v = 0; v < n->inner.n; v++) inside |= value_uses(&e->view, a->load, n->inner.v[v].var);
-    if (inside) continue;
-    /* run-time operand: one panel at a time in scratch */
-    uint32_t L = n->lanes;
-    sz red = sym_int(k->c, 1), off = sym_int(k->c, 0);
-    const u32vec *rv = &n->reds[a->stage];
-    for (uint32_t r = 0; r < rv->n; r++) {
-      sz ext = sym_extent(k->c, rv->v[r]);
-      off = sym_add(k->c, sym_mul(k->c, off, ext), sym_of_atom(k->c, rv->v[r]));
-      red = sym_mul(k->c, red, ext);
-    }
-    int64_t nr = (int64_t)n->nv * L;
-    if (p) { /* the panels of a block, of a part; a last panel that is not full lies there whole */
-      sz inner = red, before = sym_sub(k->c, sym_of_atom(k->c, n->panel), sym_of_atom(k->c, p->first));
-      sym_exact_div(k->c, red, sym_extent(k->c, p->var), &inner);
-      sz part = sym_muli(k->c, inner, p->step);
-      off = sym_add(k->c, sym_sub(k->c, off, sym_mul(k->c, sym_of_atom(k->c, p->at), inner)),
-                    sym_mul(k->c, before, part));
-      red = sym_max(k->c, red, sym_muli(k->c, part, p->panels));
-    }
-    pl = (packload){
-        .load = a->load, .stage = a->stage, .off = sym_muli(k->c, off, nr), .elems = sym_muli(k->c, red, nr), .nr = nr};
-    pl.ptr = kernel_scratch(k, (etype)exn(k->m, a->load)->type, pl.elems);
-    vec_push(k->a, n->packs, pl);
+    } else if (!one_for_all_steps(e, n, a) && !pack_when_compiling(k, n, acc, i))
+      pack_at_run_time(k, n, a, ch);
   }
-  for (uint32_t q = n->dots.n; q-- > 0;) { /* not packed (a constant without elements is not, either): not in pairs */
-    bool packed = false;
-    for (uint32_t i = 0; i < n->packs.n; i++)
-      packed |= n->packs.v[i].constant && n->packs.v[i].stage == n->dots.v[q].stage &&
-                n->packs.v[i].load == n->dots.v[q].lane;
-    if (!packed) n->dots.v[q] = n->dots.v[--n->dots.n];
-  }
+  kernel_instructions_packed(k, n);
   check_packs(k, n);
 }
 static u32vec red_order(kctx *k, uint32_t stage, const accesses *acc, atom lane) {

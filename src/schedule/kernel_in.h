@@ -202,8 +202,13 @@ void kernel_collapse_rows(choice *ch);
 void kernel_collapsed_rows(kctx *k, nest *n, const choice *ch);
 /* operands packed for a nest */
 void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch);
-/* how an operand lies besides in panels: "pairs", "fixed", or NULL */
-const char *kernel_pack_format(const nest *n, const packload *p);
+/* the words behind an operand's name in the text of a schedule: how it lies besides in panels; gives their number */
+enum { PACK_FORMAT = 3 };
+uint32_t kernel_pack_format(kctx *k, const packload *p, const char *words[PACK_FORMAT]);
+/* instruction.c: finds the sums that instructions compute, as far as their operands will be packed (n->tensorised) */
+void kernel_instructions(kctx *k, nest *n);
+/* forgets those of which an operand was not packed */
+void kernel_instructions_packed(kctx *k, nest *n);
 /* prepare.c: operands that a tile computes before its sum */
 void kernel_prepare(kctx *k, nest *n);
 /* blocking.c: shall tiles come in blocks? */

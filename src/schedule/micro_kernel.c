@@ -167,8 +167,8 @@ static void noting_step(ectx *e, const tile_reduction *x) {
 static void red_step(ectx *e, const tile_reduction *x) {
   const register_tile *t = &x->tile;
   fetch_step(e);
-  if (e->dot) {
-    dot_step(e, e->dot, x->acc, t->mr, t->nv);
+  if (e->tensorised) {
+    instruction_step(e, e->tensorised, x->acc, (uint32_t[]){t->mr, t->nv}, 0);
     return;
   }
   if (x->found && !x->pay) {
@@ -218,6 +218,22 @@ static void window_steps(ectx *e, const tile_reduction *x, atom v) {
   e->shared = NULL;
 }
 static void red_loops(ectx *e, const nest *n, const tile_reduction *x, uint32_t from);
+/* What is left of the innermost variable of a sum that an instruction computes, less than a group. */
+static void last_group(ectx *e, const tile_reduction *x, lv from, lv end) {
+  const register_tile *t = &x->tile;
+  const lv rest = lb_sub(&e->b, end, from);
+  const uint32_t nb = e->view.binds.n;
+  scalar n;
+  const bool known = loop_const(e->f, rest, &n);
+  if (known && !n.i) return;
+  if (!known) lb_if(&e->b, lb_cmp(&e->b, OP_GT, rest, lb_int(&e->b, 0)));
+  emit_scope(e);
+  emit_bind(e, e->tensorised->var, from);
+  instruction_step(e, e->tensorised, x->acc, (uint32_t[]){t->mr, t->nv}, rest);
+  view_unbind(&e->view, nb);
+  emit_unscope(e);
+  if (!known) lb_end(&e->b);
+}
 /* The loop over one variable of the reduction, around those over the next ones; where streams are fetched, in strips
  * of a cache line. */
 static void red_loop(ectx *e, const nest *n, const tile_reduction *x, uint32_t from) {
@@ -232,6 +248,14 @@ static void red_loop(ectx *e, const nest *n, const tile_reduction *x, uint32_t f
     return;
   }
   bounded(e, v, &at, &end);
+  const uint32_t group = e->tensorised && innermost ? e->tensorised->by->group : 1;
+  const bool whole = group == 1 || sym_int_or(e->c, sym_extent(e->c, v), 1) % group == 0;
+  const lv last = end;
+  if (!whole) {
+    const lv groups = lb_op(&e->b, OP_IDIV, lt(ET_I64, 1), lb_sub(&e->b, end, at), lb_int(&e->b, group), 0);
+    end = lb_add(&e->b, at, lb_muli(&e->b, groups, group));
+  }
+  const lv rest = end;
   int64_t strip = innermost ? prefetch_interval(e) : 0;
   if (strip && sym_int_or(e->c, sym_extent(e->c, v), strip + 1) <= strip) { /* the strip is the whole loop */
     emit_bind(e, v, at);
@@ -247,16 +271,18 @@ static void red_loop(ectx *e, const nest *n, const tile_reduction *x, uint32_t f
     view_unbind(&e->view, nb);
     end = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_addi(&e->b, at, strip - EK_PLANTED("schedule-streams")), end, 0);
   }
-  lb_for(&e->b, sym_name(e->c, v), at, end, lb_int(&e->b, e->dot && e->dot->var == v ? 2 : 1), 0, &i);
+  lb_for(&e->b, sym_name(e->c, v), at, end, lb_int(&e->b, group), 0, &i);
   emit_scope(e);
   emit_bind(e, v, i);
   red_loops(e, n, x, from + 1);
   view_unbind(&e->view, nb);
   emit_unscope(e);
   lb_end(&e->b);
-  if (!strip) return;
-  emit_unscope(e);
-  lb_end(&e->b);
+  if (strip) {
+    emit_unscope(e);
+    lb_end(&e->b);
+  }
+  if (!whole) last_group(e, x, rest, last);
 }
 /* The loops over the variables from this one on, and the step inside them. */
 static void red_loops(ectx *e, const nest *n, const tile_reduction *x, uint32_t from) {
@@ -413,7 +439,7 @@ static bool sums_twice(ectx *e, const nest *n, const tile_reduction *x) {
   const ex_node *red = x->red;
   if (x->tile.mr * x->tile.nv > MAX_WAITING || !n->row.var || sym_is_int(e->c, n->row.extent, NULL) ||
       (n->blocking.on && n->blocking.panels) || red->op != RED_SUM || red->where ||
-      et_kind((etype)red->acc) != K_FLOAT || !vars->n || e->dot || e->window || e->streams.n ||
+      et_kind((etype)red->acc) != K_FLOAT || !vars->n || e->tensorised || e->window || e->streams.n ||
       schedule_adds_loads(e->m, red))
     return false;
   for (uint32_t i = 0; i < e->ranges.n; i++)
@@ -431,8 +457,8 @@ static void sum_tile(ectx *e, const nest *n, const tile_reduction *x, bool is_lo
     blocking_streams(e, n, t);
   else
     fetch_ahead(e, n, i, t->row, t->mr), fetch_rows(e, n, i, t->mr, t->nv);
-  e->dot = dot_of(n, i, 0);
-  e->window = x->red->where || e->dot || t->mr * t->nv < 2 ? 0 : n->windows[i];
+  e->tensorised = instruction_of(n, i, 0);
+  e->window = x->red->where || e->tensorised || t->mr * t->nv < 2 ? 0 : n->windows[i];
   if (!x->pay && !is_long && sums_twice(e, n, x)) {
     e->second = NEWN(e->a, lv, (size_t)t->mr * TILE_V);
     for (uint32_t k = 0; k < t->mr * TILE_V; k++)
@@ -443,7 +469,7 @@ static void sum_tile(ectx *e, const nest *n, const tile_reduction *x, bool is_lo
     if (x->acc[k])
       lb_set(&e->b, x->acc[k], lb_op(&e->b, OP_ADD, T, lb_get(&e->b, x->acc[k]), lb_get(&e->b, e->second[k]), 0));
   e->second = NULL;
-  e->ahead.ptr = 0, e->streams.n = 0, e->rows = NULL, e->dot = NULL, e->window = 0;
+  e->ahead.ptr = 0, e->streams.n = 0, e->rows = NULL, e->tensorised = NULL, e->window = 0;
 }
 /* The results of the tile, in the type of its stage: what the accumulators hold; of a constant in fixed point, times
  * the steps of its lanes. */

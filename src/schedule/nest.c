@@ -289,6 +289,82 @@ static int64_t pack_exchanged(ectx *e, nest *n, const packload *k, const tile_la
   emit_epoch(e);
   return whole;
 }
+/* A group of points of the panel's lanes, `rest` of them (0: all): words in which a lane's points are side by side. */
+static void pack_group(ectx *e, nest *n, const packload *k, const tile_lanes *a, lv rest) {
+  const tensorised *by = instruction_of(n, k->stage, k->load);
+  const atom along = by->var;
+  lbuild *b = &e->b;
+  uint32_t o = 1;
+  while (by->operand[o] != k->load) o++;
+  const ltype w = instruction_word_type(by->by, o, a->lanes);
+  const lv first = emit_size(e, sym_of_atom(e->c, along)), to = lb_ptrcast(b, (etype)w.elem, k->ptr);
+  sz off;
+  if (!sym_exact_div(e->c, k->off, sym_int(e->c, k->group), &off)) ctx_bug(e->c, "schedule: groups of a panel");
+  const lv at = emit_size(e, off);
+  for (e->v = 0; e->v < a->nv; e->v++) {
+    e->count = e->v + 1 == a->nv ? a->count : 0;
+    lv word = 0, reg = rest ? lb_reg(b, lb_const(b, w, (scalar){.i = 0})) : 0;
+    for (uint32_t j = 0; j < k->group - (rest != 0); j++) {
+      const uint32_t nb = e->view.binds.n;
+      if (rest) lb_if(b, lb_cmp(b, OP_GT, rest, lb_int(b, j)));
+      emit_scope(e);
+      emit_bind(e, along, lb_addi(b, first, j));
+      const lv x = emit_vec(e, emit_value(e, k->load), (etype)exn(e->m, k->load)->type);
+      word = instruction_put(e, rest ? lb_get(b, reg) : word, w, x, EK_PLANTED("schedule-panel-groups") ? 0 : j);
+      if (rest) lb_set(b, reg, word);
+      view_unbind(&e->view, nb);
+      emit_unscope(e);
+      if (rest) lb_end(b);
+    }
+    lb_store(b, to, lb_addi(b, at, (int64_t)e->v * a->lanes), rest ? lb_get(b, reg) : word);
+  }
+  e->v = 0, e->count = 0;
+}
+/* The loops over the variables of the sum from this one on, around the groups. */
+static void pack_groups_from(ectx *e, nest *n, const packload *k, const tile_lanes *a, uint32_t from) {
+  const u32vec *red = &n->reds[k->stage];
+  const bool along = from + 1 == red->n;
+  const int64_t g = along ? k->group : 1;
+  const uint32_t nb = e->view.binds.n;
+  lbuild *b = &e->b;
+  lv x, lo = lb_int(b, 0), end = emit_size(e, sym_extent(e->c, red->v[from])), whole = end;
+  if (along)
+    whole = lb_muli(b, lb_op(b, OP_IDIV, lt(ET_I64, 1), end, lb_int(b, g), 0), g);
+  else
+    bounded(e, red->v[from], &lo, &whole);
+  lb_for(b, sym_name(e->c, red->v[from]), lo, whole, lb_int(b, g), 0, &x);
+  emit_scope(e);
+  emit_bind(e, red->v[from], x);
+  if (along)
+    pack_group(e, n, k, a, 0);
+  else
+    pack_groups_from(e, n, k, a, from + 1);
+  view_unbind(&e->view, nb);
+  emit_unscope(e);
+  lb_end(b);
+  if (!along || sym_int_or(e->c, sym_extent(e->c, red->v[from]), 1) % g == 0) return;
+  const lv rest = lb_sub(b, end, whole);
+  lb_if(b, lb_cmp(b, OP_GT, rest, lb_int(b, 0)));
+  emit_scope(e);
+  emit_bind(e, red->v[from], whole);
+  pack_group(e, n, k, a, rest);
+  view_unbind(&e->view, nb);
+  emit_unscope(e);
+  lb_end(b);
+}
+/* This panel of a run-time operand in groups of points. */
+static void pack_groups(ectx *e, nest *n, const packload *k, const tile_lanes *a) {
+  const uint32_t nb = e->view.binds.n;
+  emit_scope(e);
+  e->lane = n->lane.var, e->lanes = a->lanes;
+  view_bind(&e->view, (binding){.var = n->lane.var, .base = a->lane, .vec_step = a->lanes, .lane = true});
+  emit_epoch(e);
+  pack_groups_from(e, n, k, a, 0);
+  e->lanes = 1;
+  view_unbind(&e->view, nb);
+  emit_unscope(e);
+  emit_epoch(e);
+}
 /* copies this panel of a run-time operand into scratch, lanes innermost */
 static void pack_panel(ectx *e, nest *n, tile_lanes *a) {
   for (uint32_t i = 0; i < n->packs.n; i++) {
@@ -296,6 +372,11 @@ static void pack_panel(ectx *e, nest *n, tile_lanes *a) {
     if (k->constant) continue;
     uint32_t nb = e->view.binds.n, depth = 0, np = e->packs.n;
     e->packs.n = 0;
+    if (k->group) {
+      pack_groups(e, n, k, a);
+      e->packs.n = np;
+      continue;
+    }
     if (a->nv == 1 && pack_lanes(e, n, k, a)) {
       e->packs.n = np;
       continue;

@@ -61,6 +61,8 @@ typedef struct packload {
   int64_t first;
   /* constant: offset of the panel's item, in elements; in fixed point the lanes' steps lie there */
   sz steps;
+  /* points of the sum that lie side by side for each lane, for an instruction; 0: each point has its own lanes */
+  uint32_t group;
 } packload;
 /* How a nest is divided into blocks that stay in a cache (blocking.c). */
 typedef struct cache_blocking {
@@ -148,8 +150,10 @@ typedef struct nest {
   VEC(packload) packs;
   /* operands that a tile computes before its sum */
   VEC(prepared) rows;
-  /* sums of products of bf16 that take two points at a time */
-  VEC(dotted) dots;
+  /* sums whose innermost part an instruction of the target computes */
+  VEC(tensorised) tensorised;
+  /* per stage: is there an instruction that computes its sum, used or not? NULL: nobody has asked */
+  bool *computable;
   /* blocks of panels and rows that stay in a cache; panels 0: the loops are not blocked */
   cache_blocking blocking;
   /* tensors of the group that go to memory */
@@ -212,12 +216,19 @@ bool has_ranges(const ectx *e, const ex_node *red);
 void range_bounds(ectx *e, const ex_node *red, const var_spans *of, int64_t unit, atom unrolled);
 void nest_spans(ectx *e, const nest *n, var_spans *of); /* ranges of the variables of a nest */
 void range_span(ectx *e, var_spans *of, const nvar *v); /* all values of a loop that is not open yet */
-/* dot.c */
-void kernel_dots(ectx *e, nest *n); /* finds n->dots */
-/* lane: the constant's load, or 0 for any; NULL: none */
-const dotted *dot_of(const nest *n, uint32_t stage, ex lane);
-/* adds the products at the point bound to the reduction's variables, and at the next one */
-void dot_step(ectx *e, const dotted *k, lv acc[], uint32_t mr, uint32_t nv);
+/* instruction.c */
+/* the usable instruction of so many lanes whose formula the sum has, the fastest one; name: of that name only, NULL:
+ * any; NULL: there is none */
+const instruction *instruction_of_sum(const splan *p, const ex_node *red, uint32_t lanes, const char *name);
+/* lane: a load along the lanes that is to be one of its operands, 0: any; NULL: the stage's sum goes term by term */
+const tensorised *instruction_of(const nest *n, uint32_t stage, ex lane);
+/* Adds the group of terms that the value bound to the variable begins. tile: rows and vectors. rest: number of terms of
+ * a group that is not whole, at least 1 (i64); 0: it is whole */
+void instruction_step(ectx *e, const tensorised *k, lv acc[], const uint32_t tile[2], lv rest);
+/* type of an operand's words, of so many lanes */
+ltype instruction_word_type(const instruction *by, uint32_t operand, uint32_t lanes);
+/* element x, scalar or vector, put into words of type w at its place in the group; word 0: the others are 0 */
+lv instruction_put(ectx *e, lv word, ltype w, lv x, uint32_t place);
 /* prepare.c: from here to e->ahead.ptr = 0 every step of the reduction (fetch_step) fetches a part of the next panel
  * of constants, every strip of steps (fetch_streams) some lines of rows that come from far; row, mr, nv: of the tile */
 void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr);

@@ -68,25 +68,28 @@ static inline void strip(uint8_t *dst, const uint8_t *src, size_t size, int64_t 
     for (int64_t p = 0; p < np; p++)
       memcpy(dst + (size_t)(p * nr + i) * size, src + (i * lane_step + p) * (int64_t)size, size);
 }
-static void write_pairs(const packing *k, const uint8_t *source, pack_piece piece, uint8_t *to) {
+/* values of the innermost variable; where it was joined with others these are whole groups */
+static int64_t innermost(const packing *k) { return k->nred ? k->count[k->nsel + k->nred - 1] : 1; }
+static int64_t whole_groups(int64_t n, int64_t g) { return (n + g - 1) / g * g; }
+static void write_groups(const packing *k, const uint8_t *source, pack_piece piece, uint8_t *to) {
   const size_t size = (size_t)k->size;
+  const int64_t g = k->group, run = innermost(k), whole = whole_groups(run, g);
   for (int64_t item = piece.first; item < piece.last; item++) {
     int64_t lane = item % k->panels * k->nr, n = min64(k->nr, k->lanes - lane),
             at = chosen(k, item / k->panels) + lane * k->lane_step;
     uint8_t *dst = to + ((size_t)(item - piece.first) * (size_t)k->depth + (size_t)piece.from) * (size_t)k->nr * size;
-    for (int64_t p = piece.from; p < piece.to; p += 2, dst += (size_t)k->nr * 2 * size) {
-      const uint8_t *src[2] = {source + (at + point(k, p)) * k->size, source + (at + point(k, p + 1)) * k->size};
-      memset(dst + (size_t)n * 2 * size, 0, (size_t)(k->nr - n) * 2 * size);
-      for (int64_t i = 0; i < n; i++)
-        for (int h = 0; h < 2; h++)
-          memcpy(dst + (size_t)(2 * i + (EK_PLANTED("schedule-pairs") ? 0 : h)) * size,
-                 src[h] + i * k->lane_step * k->size, size);
-    }
+    memset(dst, 0, (size_t)(piece.to - piece.from) * (size_t)k->nr * size);
+    for (int64_t p = piece.from; p < piece.to; p += g, dst += (size_t)(k->nr * g) * size)
+      for (int64_t h = 0; h < g && p % whole + h < run; h++) {
+        const uint8_t *src = source + (at + point(k, p / whole * run + p % whole + h)) * k->size;
+        uint8_t *place = dst + (size_t)(EK_PLANTED("schedule-packed-groups") ? 0 : h) * size;
+        for (int64_t i = 0; i < n; i++) memcpy(place + (size_t)(g * i) * size, src + i * k->lane_step * k->size, size);
+      }
   }
 }
 void packing_write(const packing *k, const void *source, pack_piece piece, uint8_t *to) {
-  if (k->pairs) {
-    write_pairs(k, source, piece, to);
+  if (k->group) {
+    write_groups(k, source, piece, to);
     return;
   }
   const size_t size = (size_t)k->size, row = (size_t)k->nr * size;
@@ -127,17 +130,19 @@ bytes packing_reads(const packing *k, const void *source, pack_piece w) {
       for (int64_t d = 0; d < k->nsel; d++) reach(&lo, &hi, k->count[d], k->step[d]);
   }
   if (k->nred == 1)
-    lo += w.from * k->step[k->nsel], hi += w.from * k->step[k->nsel], reach(&lo, &hi, w.to - w.from, k->step[k->nsel]);
+    lo += w.from * k->step[k->nsel], hi += w.from * k->step[k->nsel],
+        reach(&lo, &hi, min64(w.to, k->count[k->nsel]) - w.from, k->step[k->nsel]);
   else
     for (int64_t d = k->nsel; d < k->nsel + k->nred; d++) reach(&lo, &hi, k->count[d], k->step[d]);
   return (bytes){(const uint8_t *)source + lo * k->size, (size_t)((hi - lo + 1) * k->size)};
 }
 
-/* Neighbours that count through the source together are one. */
+/* Neighbours that count through the source together are one, but for an innermost variable without whole groups. */
 static void add_dim(packing *k, bool selects, int64_t count, int64_t step) {
   int64_t n = k->nsel + k->nred, *of = selects ? &k->nsel : &k->nred;
   if (count == 1) return;
-  if (*of && k->step[n - 1] == count * step)
+  const bool whole = selects || !k->group || count % k->group == 0;
+  if (*of && whole && k->step[n - 1] == count * step)
     k->count[n - 1] *= count, k->step[n - 1] = step;
   else
     k->count[n] = count, k->step[n] = step, ++*of;
@@ -150,7 +155,7 @@ contents contents_of(const tensor *t) {
 bool pack_places(const packing *k, const linmap *l) {
   const int64_t interleaved = max64(1, k->interleaved), places = linmap_places(l) / interleaved, rows = linmap_rows(l),
                 cols = linmap_cols(l), one = rows * cols;
-  if (k->pairs || k->base || k->lane_step != 1 || k->lanes != cols || k->depth != rows * interleaved || k->nsel > 1)
+  if (k->group || k->base || k->lane_step != 1 || k->lanes != cols || k->depth != rows * interleaved || k->nsel > 1)
     return false;
   if (k->nsel ? k->count[0] != places || k->step[0] != one * interleaved : places != 1) return false;
   /* the last axis of places */
@@ -301,8 +306,10 @@ static bool add_variables(index_view *iv, sz at, packing *pack, pack_vars *x) {
     add_dim(pack, i < x->nsel, ext, step);
     if (i < x->nsel)
       x->sel *= ext, x->off = sym_add(c, sym_muli(c, x->off, ext), here);
-    else
+    else {
+      if (pack->group && i + 1 == x->n) ext = whole_groups(ext, pack->group);
       x->inner *= ext, x->step = sym_add(c, sym_muli(c, x->step, ext), here);
+    }
   }
   return sym_is_int(c, at, &pack->base);
 }
@@ -318,6 +325,8 @@ bool pack_constant(index_view *iv, nest *n, ex load, uint32_t stage, const inter
       !sym_is_int(c, coef, &lane_stride) || lane_stride == 0)
     return false;
   packing *pack = NEW(iv->p->l->a, packing);
+  const tensorised *by = instruction_of(n, stage, load);
+  if (by) pack->group = by->by->group;
   pack_vars x = {.sel = 1, .inner = 1, .off = sym_int(c, 0), .step = sym_int(c, 0)};
   x.uses = fixed_point_uses(iv->p, n->row.var ? fixed_point_uses(iv->p, 1, n->row.extent) : 1,
                             n->row2.var ? n->row2.extent : sym_int(c, 1));
@@ -332,12 +341,11 @@ bool pack_constant(index_view *iv, nest *n, ex load, uint32_t stage, const inter
       (!nd_count(&t->data, &elems) || !mul64(x.sel, inner, &total) || !mul64(total, lanes, &total) || total > elems))
     return false;
   if (!mul64(x.sel * npanels * inner * lanes_of->n, nr, &total) || !mul64(total, size, &k)) return false;
-  pack->pairs = dot_of(n, stage, load) != NULL;
   if (lanes_of->n > 1) add_dim(pack, false, lanes_of->n, lanes_of->step), pack->interleaved = lanes_of->n;
   pack->size = size, pack->lane_step = lane_stride, pack->lanes = lanes, pack->nr = nr, pack->panels = npanels,
   pack->depth = inner * lanes_of->n;
   const contents from = pack_contents(iv->m, ln->tensor, pack);
-  if (!x.digit && !pack->pairs && lanes_of->all && whole_panels(iv, n, stage, lanes, nr, lanes_of->n, L) &&
+  if (!x.digit && !pack->group && lanes_of->all && whole_panels(iv, n, stage, lanes, nr, lanes_of->n, L) &&
       fixed_point_pays(iv, load, exn(iv->m, xs(iv->m, n->stages.v[stage])->value), x.uses / lanes_of->n))
     pack->fixed_point = L;
   const int64_t all = packing_row(pack), row = pack->fixed_point ? fixed_point_row(all, L) : all,
@@ -362,6 +370,7 @@ bool pack_constant(index_view *iv, nest *n, ex load, uint32_t stage, const inter
                     .depth = inner,
                     .nr = row,
                     .fixed_point = pack->fixed_point ? (uint32_t)(all / L) : 0,
-                    .steps = steps};
+                    .steps = steps,
+                    .group = (uint32_t)pack->group};
   return true;
 }

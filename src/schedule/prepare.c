@@ -17,7 +17,8 @@ static void buffer_rows(kctx *k, nest *n) {
     const u32vec *vars = &n->reds[i];
     int64_t depth = 1, ext = 0;
     sz at = sym_int(k->c, 0);
-    if (dot_of(n, i, 0) || !body || red->where || body->kind != EX_OP || body->op != OP_MUL || !vars->n) continue;
+    if (instruction_of(n, i, 0) || !body || red->where || body->kind != EX_OP || body->op != OP_MUL || !vars->n)
+      continue;
     for (uint32_t j = 0; j < vars->n && depth; j++) {
       sz size = sym_extent(k->c, vars->v[j]);
       if (!sym_is_int(k->c, size, &ext) || ext > INT32_MAX) depth = ext = 0;
@@ -272,6 +273,6 @@ void fetch_streams(ectx *e) {
 void fetch_step(ectx *e) {
   if (!e->ahead.ptr) return;
   lv at = lb_add(&e->b, e->ahead.at, lb_muli(&e->b, emit_size(e, e->ahead.step), e->ahead.by));
-  for (int64_t i = 0; i < e->ahead.by * (e->dot ? 2 : 1); i += e->ahead.line)
+  for (int64_t i = 0; i < e->ahead.by * (e->tensorised ? e->tensorised->by->group : 1); i += e->ahead.line)
     lb_prefetch(&e->b, e->ahead.ptr, lb_addi(&e->b, at, i));
 }

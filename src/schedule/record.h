@@ -54,6 +54,7 @@ typedef enum primitive {
   P_STRIP,
   P_REDUCE,
   P_UNROLL,
+  P_INSTRUCTION,
   P_PACK,
   P_BUFFER,
   P_BLOCK,

@@ -40,9 +40,10 @@ typedef struct layout {
 
 /* Weights in the order in which a kernel reads them, as a recipe: nothing is moved before somebody asks
  * (packing_write). The pack is [items][depth][nr]: an item is one panel of nr lanes at one choice of the selecting
- * variables, in it comes one point of the reduction after the other; lanes beyond the last are 0. In pairs (depth
- * is even then) a lane's values of two points stand side by side: [items][depth/2][nr][2]. Steps are elements
- * of the source. Two recipes are the same if their bytes are. */
+ * variables, in it comes one point of the reduction after the other; lanes beyond the last are 0. In groups of g points
+ * a lane's values of these stand side by side: [items][depth/g][nr][g]; the last group of each run of the innermost
+ * variable is filled up with zeros, which `depth` counts. Steps are elements of the source. Two recipes are the same if
+ * their bytes are. */
 typedef struct packing {
   /* bytes of an element */
   int64_t size;
@@ -56,14 +57,14 @@ typedef struct packing {
   int64_t nr;
   /* number of panels */
   int64_t panels;
-  /* points of the reduction: the product of its counts */
+  /* points of the reduction: the product of its counts; in groups the last one filled up to whole groups */
   int64_t depth;
   /* number of selecting variables */
   int64_t nsel;
   /* number of the reduction's variables */
   int64_t nred;
-  /* 1: a lane's values of two points stand side by side; 0: they do not */
-  int64_t pairs;
+  /* so many points of a lane stand side by side; 0: they do not */
+  int64_t group;
   /* number of panels of constants of one factor that lie side by side at a point, the last of the counts; 0: one */
   int64_t interleaved;
   /* lanes of a vector in fixed point (fixed_point.c); 0: the pack is not in fixed point */
@@ -80,7 +81,7 @@ int64_t packing_row(const packing *k);
 int64_t packing_item(const packing *k); /* bytes of an item */
 /* of an item as packing_write has it for the same recipe without `fixed` */
 void fixed_point_write(const packing *k, const float *item, uint8_t *to);
-/* Points from..to-1 of the items first..last-1, from and to even in pairs, as floats if they are to be in fixed
+/* Points from..to-1 of the items first..last-1, from and to multiples of a group, as floats if they are to be in fixed
  * point. Pieces may be written in any order and by several threads. */
 typedef struct pack_piece {
   int64_t first; /* first item */

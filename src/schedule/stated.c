@@ -167,14 +167,14 @@ static void record_packs(kctx *k, const nest *n) {
   strvec done = {0};
   for (uint32_t i = 0; i < n->packs.n; i++) {
     const packload *p = &n->packs.v[i];
-    const char *name = xt(k->m, exn(k->m, p->load)->tensor)->name, *format = kernel_pack_format(n, p);
+    const char *name = xt(k->m, exn(k->m, p->load)->tensor)->name, *format[PACK_FORMAT];
     bool had = false;
     for (uint32_t j = 0; j < done.n; j++) had |= !strcmp(done.v[j], name);
     if (had) continue;
     vec_push(k->a, done, name);
     directive *d = kernel_record_new(k, &n->stages, P_PACK);
     kernel_record_word(k, d, name);
-    if (format) kernel_record_word(k, d, format);
+    for (uint32_t j = 0, words = kernel_pack_format(k, p, format); j < words; j++) kernel_record_word(k, d, format[j]);
   }
   if (!done.n) one_word(k, &n->stages, P_PACK, "none");
 }
@@ -198,6 +198,10 @@ void kernel_record_nest(kctx *k, const nest *n) {
     if (exn(k->m, xs(k->m, n->stages.v[i])->value)->kind != EX_REDUCE) continue;
     sums = true;
     kernel_record_vars(k, &n->stages, P_REDUCE, &n->reds[i]);
+    if (n->computable && n->computable[i]) {
+      const tensorised *t = instruction_of(n, i, 0);
+      one_word(k, &n->stages, P_INSTRUCTION, t ? t->by->name : "none");
+    }
     one_word(k, &n->stages, P_UNROLL, n->windows[i] ? kernel_var_text(k, n->windows[i]) : "none");
   }
   one_word(k, &n->stages, P_PREFETCH, n->no_prefetch ? "off" : "on");

@@ -416,7 +416,8 @@ typedef struct tiling {
   /* a contraction proper: each of two operands has an output variable of its own, so that a register tile pays more
    * than horizontal sums */
   bool contraction;
-  int64_t steps; /* terms of the sum; of many, MAX_SUM_STEPS or more */
+  int64_t steps;         /* terms of the sum; of many, MAX_SUM_STEPS or more */
+  const instruction *by; /* may compute the innermost part of the leader's sum; NULL: it goes term by term */
 } tiling;
 
 static bool reads_value(const access *a) { return a->leader && !a->store && !a->place; }
@@ -456,6 +457,7 @@ static tiling tiling_of(index_view *iv, const u32vec *stages, const accesses *ac
   w.contraction = is_contraction(&w);
   for (uint32_t i = 0; i < red->n && w.steps < MAX_SUM_STEPS; i++)
     w.steps *= max64(0, min64(sym_int_or(iv->c, sym_extent(iv->c, red->v[i]), TYPICAL_EXTENT), MAX_SUM_STEPS));
+  if (w.reduces && !given->no_instruction) w.by = instruction_of_sum(iv->p, root, w.lanes, NULL);
   return w;
 }
 
@@ -699,6 +701,7 @@ static tile_costs costs_of(const tiling *w, const operands *o, const row_candida
                                                   .row_bytes = o->row,
                                                   .row_stride = row->stride,
                                                   .rows = row->ext,
+                                                  .by = w->by,
                                                   .window = window,
                                                   .shared = o->shared,
                                                   .fixed_vectors = fixed ? FIXED_POINT_VECTORS : 0});
@@ -710,7 +713,7 @@ static void collapsed_tile(const tiling *w, const tile_costs *k, const operands 
   size_range rows;
   if (o->stencil || !collapsible(w->iv, w->acc, w->domain, ch, ch->collapsed, &ch->collapsed_partitioned)) return;
   sym_range(c, sym_mul(c, sym_extent(c, ch->collapsed[0]), sym_extent(c, ch->collapsed[1])), &rows.lo, &rows.hi);
-  const tile_costs flat = cost_collapsed_tiles(k, w->steps);
+  const tile_costs flat = cost_collapsed_tiles(k, max64(1, w->steps / (w->by ? w->by->group : 1)));
   const tile_shape shape = cost_tile_shape(&flat, rows, vecs);
   ch->collapsed_mr = shape.rows, ch->collapsed_nv = shape.vectors;
   /* panels, which fill the nearest cache, come from the second one for each tile anyway, and where rows lie is

@@ -91,6 +91,8 @@ typedef struct tile_given {
   atom lane;
   /* the variable on the rows; 0: none */
   atom row;
+  /* no instruction of the target may compute the sum's innermost part */
+  bool no_instruction;
 } tile_given;
 choice tile_choose(index_view *iv, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red,
                    const tile_given *given);

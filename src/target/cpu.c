@@ -80,6 +80,23 @@ uint32_t cpu_datapath(void) {
 #endif
   return 0;
 }
+const char *cpu_flag_lacking(arena *a, const char *flags, const char *among) {
+  for (size_t n; *(flags += strspn(flags, " ")); flags += n) {
+    const char *at = among;
+    size_t m;
+    n = strcspn(flags, " ");
+    for (; *(at += strspn(at, " ")); at += m) {
+      m = strcspn(at, " ");
+      if (m == n && !memcmp(at, flags, n)) break;
+    }
+    if (!*at) return arena_strndup(a, flags, n);
+  }
+  return NULL;
+}
+const char *cpu_flags_joined(arena *a, const char *x, const char *y) {
+  for (const char *flag; (flag = cpu_flag_lacking(a, y, x));) x = arena_fmt(a, "%s%s%s", x, *x ? " " : "", flag);
+  return x;
+}
 bool cpu_meets(const char *requires, const char **missing, size_t *n) {
   const char *names[EK_RT_CPU_FLAGS];
   unsigned char has[EK_RT_CPU_FLAGS];

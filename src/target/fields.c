@@ -118,8 +118,9 @@ static const field *find(const char *name) {
   return NULL;
 }
 static const char *meant(ctx *c, const char *name) {
-  const char *names[FIELDS];
-  uint32_t n = 0;
+  const char *names[FIELDS + IK_COUNT];
+  uint32_t n = IK_COUNT;
+  instruction_key_names(names);
   for (uint32_t i = 0; i < FIELDS; i++)
     if (fields[i].kind != F_SECTION) names[n++] = fields[i].name;
   return did_you_mean(ctx_arena(c), name, names, n);
@@ -127,7 +128,11 @@ static const char *meant(ctx *c, const char *name) {
 typedef struct reader {
   ctx *c;            /* gets the diagnostics */
   const char *name;  /* name of the target */
+  const char *file;  /* the file, for diagnostics */
+  uint32_t line;     /* line that is read */
   target *t;         /* gets the values */
+  uint32_t own;      /* instructions below this index were declared by what it extends */
+  uint32_t open;     /* 1 + index of the instruction whose keys follow; 0: none */
   bool seen[FIELDS]; /* the file has set this field */
   bool begun;        /* the file has set a field, or extends another one */
 } reader;
@@ -139,7 +144,34 @@ static const char *extend(reader *r, const char *name) {
   if (r->begun) return "`extends` must be the first line";
   if (!target_text(name, &text)) return arena_fmt(ctx_arena(r->c), "it extends `%s`, which is not built in", name);
   r->begun = true;
-  return read_text(&base, name, text) ? NULL : "what it extends has errors";
+  if (!read_text(&base, name, text)) return "what it extends has errors";
+  r->own = r->t->instructions.n;
+  return NULL;
+}
+/* Begins an instruction, in the place of one of that name that was declared by what the file extends. */
+static const char *begin_instruction(reader *r, const char *name) {
+  arena *a = ctx_arena(r->c);
+  const instruction new = {.name = name, .pos = {r->file, r->line, 1}}, *had = target_instruction(r->t, name);
+  if (!had) {
+    vec_push(a, r->t->instructions, new);
+    r->open = r->t->instructions.n;
+    return NULL;
+  }
+  r->open = 1 + (uint32_t)(had - r->t->instructions.v);
+  if (had->pos.file == r->file || r->open > r->own) return arena_fmt(a, "instruction %s is declared twice", name);
+  r->t->instructions.v[r->open - 1] = new;
+  return NULL;
+}
+static const char *set_instruction(reader *r, int key, const char *v) {
+  arena *a = ctx_arena(r->c);
+  const char *names[IK_COUNT];
+  instruction_key_names(names);
+  if (!r->open)
+    return arena_fmt(a, "`%s` belongs to an instruction: expected `instruction = NAME` before it", names[key]);
+  instruction *k = &r->t->instructions.v[r->open - 1];
+  if (k->text[key]) return arena_fmt(a, "`%s` is set twice", names[key]);
+  k->text[key] = v, k->line[key] = r->line;
+  return NULL;
 }
 /* One line without comment and newline; NULL, or what is wrong with it. */
 static const char *read_line(reader *r, char *s) {
@@ -153,6 +185,9 @@ static const char *read_line(reader *r, char *s) {
   for (size_t n = strlen(v); n && strchr(" \t\r", v[n - 1]);) v[--n] = 0;
   if (!strcmp(key, "extends")) return extend(r, v);
   r->begun = true;
+  if (!strcmp(key, "instruction")) return begin_instruction(r, v);
+  const int of_instruction = instruction_key(key);
+  if (of_instruction >= 0) return set_instruction(r, of_instruction, v);
   const field *f = find(key);
   if (!f) return arena_fmt(a, "unknown key `%s`%s", key, meant(r->c, key));
   if (r->seen[f - fields]) return arena_fmt(a, "`%s` is set twice", key);
@@ -170,6 +205,7 @@ static bool read_text(reader *r, const char *file, bytes text) {
     for (end = i; end < text.n && all[end] != '\n';) end++;
     char *s = arena_strndup(ctx_arena(r->c), all + i, end - i);
     s[strcspn(s, "#")] = 0;
+    r->file = file, r->line = line;
     const char *why = read_line(r, s);
     if (!why) continue;
     diag_add(r->c, D_ERROR, E_TARGET, (srcpos){file, line, 1}, NULL, "target %s: %s", r->name, why);
@@ -214,6 +250,7 @@ void target_print(const target *t, sbuf *b) {
     if (b->s[b->n - 1] == ' ') b->n--; /* an empty text */
     sb_putc(b, '\n');
   }
+  instructions_print(t, b);
 }
 void target_fields(sbuf *b) {
   target t = target_defaults();
@@ -234,4 +271,5 @@ void target_fields(sbuf *b) {
     put_value(&t, f, b);
     sb_fmt(b, " | %s |\n", f->about);
   }
+  instructions_fields(b);
 }

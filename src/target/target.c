@@ -93,7 +93,6 @@ static bool host(ctx *c, target *t) {
   t->host = t->here = true;
   t->cpu = "host";
   t->features = t->processors = "";
-  t->bf16dot = meets("avx512bf16");
   t->required = cpu_flags(ctx_arena(c));
   uint32_t bits = cpu_datapath();
   if (bits && bits < t->vector_bits) {
@@ -101,7 +100,7 @@ static bool host(ctx *c, target *t) {
     if (bits >= LEAST_PART) t->fma_bits = bits;
   }
   caches(t);
-  return true;
+  return instructions_check(c, t);
 }
 
 bool target_text(const char *name, bytes *text) {
@@ -121,7 +120,7 @@ uint32_t target_names(ctx *c, const char ***names) {
 /* Reads a target's text, and finds out whether its code runs here. */
 static const target *named(ctx *c, const char *name, const char *text, size_t n) {
   target *t = NEW(ctx_arena(c), target);
-  if (!parse(c, name, text, n, t)) return NULL;
+  if (!parse(c, name, text, n, t) || !instructions_check(c, t)) return NULL;
   t->here = !strncmp(t->triple, ARCH, strlen(ARCH)) && meets(t->required);
   return t;
 }

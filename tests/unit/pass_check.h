@@ -78,10 +78,14 @@ static inline const char *pc_constants(arena *a, const char *text) {
     long n = 1;
     const char *d = s;
     while (*d != '[') d--;
+    const bool bytes = d[-1] == '8' && (d[-2] == 'i' || d[-2] == 'u'), sign = bytes && d[-2] == 'i';
     while (*d != ']') n *= strtol(d + 1, (char **)&d, 10);
     sb_putc(&b, '[');
     for (long i = 0; i < n; i++, salt = salt * 1664525 + 1013904223)
-      sb_fmt(&b, "%s%d.%02d", i ? ", " : "", 0, (int)(salt >> 16) % 50 * 2 + 1);
+      if (bytes)
+        sb_fmt(&b, "%s%d", i ? ", " : "", (int)(salt >> 16 & 255) - 128 * sign);
+      else
+        sb_fmt(&b, "%s%d.%02d", i ? ", " : "", 0, (int)(salt >> 16) % 50 * 2 + 1);
     sb_putc(&b, ']');
   }
   return b.s;

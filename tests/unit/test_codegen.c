@@ -417,34 +417,6 @@ static void test_orders(void **s) {
   }
 }
 
-/* ---- an instruction of the machine, where this one has it ------------------------------------ */
-static void dot(lmodule *m, lfunc *f, lbuild *b, const target *t) {
-  (void)m, (void)f, (void)t;
-  lv a = ptr_in(b, "a", ET_U8), w = ptr_in(b, "w", ET_I8), y = ptr_out(b, "y", ET_I32), zero = lb_int(b, 0);
-  lv x = lb_load(b, lt(ET_I32, 1), lb_ptrcast(b, ET_I32, a), zero);
-  lv args[] = {lb_load(b, lt(ET_I32, 16), y, zero), lb_splat(b, 16, x), lb_load(b, lt(ET_I8, 64), w, zero)};
-  lb_store(b, y, zero, lb_intrin(b, "llvm.x86.avx512.vpdpbusd.512", lt(ET_I32, 16), args, 3));
-}
-static void test_intrinsic(void **s) {
-  (void)s;
-#ifdef __x86_64__
-  if (!__builtin_cpu_supports("avx512vnni")) skip();
-  uint8_t a[4] = {255, 3, 0, 200};
-  int8_t w[64];
-  int32_t y[16];
-  for (int i = 0; i < 64; i++) w[i] = (int8_t)(i * 37 - 100);
-  for (int i = 0; i < 16; i++) y[i] = i;
-  run_on(0, 1, dot, (int64_t[]){ARG(a), ARG(w), ARG(y)}, 1);
-  for (int i = 0; i < 16; i++) {
-    int32_t sum = i;
-    for (int k = 0; k < 4; k++) sum += a[k] * w[4 * i + k];
-    assert_int_equal(y[i], sum);
-  }
-#else
-  skip();
-#endif
-}
-
 /* ---- structure: nested loops, if, registers, alloc, unrolled loops with rests ---------------- */
 static void structure(lmodule *m, lfunc *f, lbuild *b, const target *t) {
   (void)m, (void)f, (void)t;
@@ -711,10 +683,10 @@ static void test_memory_ends(void **s) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_saxpy),    cmocka_unit_test(test_reversed),   cmocka_unit_test(test_matmul),
-      cmocka_unit_test(test_movement), cmocka_unit_test(test_horizontal), cmocka_unit_test(test_lookup),
-      cmocka_unit_test(test_orders),   cmocka_unit_test(test_intrinsic),  cmocka_unit_test(test_structure),
-      cmocka_unit_test(test_program),  cmocka_unit_test(test_object),     cmocka_unit_test(test_c_program),
-      cmocka_unit_test(test_callees),  cmocka_unit_test(test_memory_ends)};
+      cmocka_unit_test(test_saxpy),      cmocka_unit_test(test_reversed),   cmocka_unit_test(test_matmul),
+      cmocka_unit_test(test_movement),   cmocka_unit_test(test_horizontal), cmocka_unit_test(test_lookup),
+      cmocka_unit_test(test_orders),     cmocka_unit_test(test_structure),  cmocka_unit_test(test_program),
+      cmocka_unit_test(test_object),     cmocka_unit_test(test_c_program),  cmocka_unit_test(test_callees),
+      cmocka_unit_test(test_memory_ends)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

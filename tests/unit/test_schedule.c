@@ -425,6 +425,31 @@ static const example examples[] = {
      "stage y: f32[n<N, a<29, c<37] out = max(sum[k<24] f32(x[n, a, k]) * f32(w[k, c]), 0.5)\n"
      "stage z: f32[d<29, e<37] out = sum[l<23] f32(v[d, l]) * f32(u[l, e])\n"
      "output y \"y\"\noutput z \"z\"\n"},
+    {"products of bf16 with an operand of the run: packed in groups where the machine multiplies these", "N=2; N=70",
+     "size N\n"
+     "tensor x: bf16[N, 24] input \"x\"\n"
+     "tensor w: bf16[24, 37] input \"w\"\n"
+     "stage y: f32[a<N, c<37] out = sum[k<24] f32(x[a, k]) * f32(w[k, c])\n"
+     "output y \"y\"\n"},
+    {"products of bytes, signed and not: groups of points, the last one not whole, where the machine multiplies these",
+     "N=3; N=34",
+     "size N\n"
+     "tensor x: u8[N, 51] input \"x\"\n"
+     "tensor w: i8[51, 37] const @\n"
+     "tensor v: i8[N, 4, 9] input \"v\"\n"
+     "tensor u: u8[9, 3, 20, 4] const @\n"
+     "stage y: i32[a<N, c<37] out = sum[k<51] i32(x[a, k]) * i32(w[k, c])\n"
+     "stage z: i32[b<N, t<3, d<20] out = sum[i<4, j<9] i32(u[j, t, d, i]) * i32(v[b, i, j])\n"
+     "output y \"y\"\noutput z \"z\"\n"},
+    {"products of bytes, both of the run, of any sizes", "N=1 K=3 M=5; N=9 K=8 M=40; N=35 K=51 M=70; N=4 K=0 M=3",
+     "size N\nsize K\nsize M\n"
+     "tensor x: u8[N, K] input \"x\"\n"
+     "tensor w: i8[K, M] input \"w\"\n"
+     "tensor v: i8[N, K] input \"v\"\n"
+     "tensor u: u8[K, M] input \"u\"\n"
+     "stage y: i32[a<N, c<M] out = sum[k<K] i32(x[a, k]) * i32(w[k, c])\n"
+     "stage z: i32[b<N, d<M] out = sum[j<K] i32(i16(v[b, j])) * i32(i16(u[j, d]))\n"
+     "output y \"y\"\noutput z \"z\"\n"},
     {"products of bf16 with a constant without elements, of which nothing is packed", "",
      "tensor x: bf16[2, 3, 20] input \"x\"\n"
      "tensor z: bf16[2, 32, 4] input \"z\"\n"
@@ -1191,7 +1216,9 @@ static void numbers(pass_check *p) { /* integers: indices, those of `far` also o
     ndarray *x = &p->in[k];
     uint32_t size = et_bytes(x->type);
     int far = !strcmp(p->m->inputs.v[k].name, "far") ? 3 : 0;
-    if (et_kind(x->type) == K_INT)
+    if (x->type == ET_U8 || x->type == ET_I8)
+      for (size_t i = 0; i < x->bytes; i++) ((uint8_t *)(uintptr_t)x->data)[i] = (uint8_t)(pc_random(p) * 256);
+    else if (et_kind(x->type) == K_INT)
       for (size_t i = 0; i < x->bytes / size; i++)
         et_store(x->type, (uint8_t *)x->data + i * size, (scalar){.i = (int64_t)(pc_random(p) * (9 + 2 * far)) - far});
   }

@@ -357,8 +357,7 @@ static void inst(cem *e, lv v) {
     sb_fmt(e->b, "/* %s */\n", comment_text(e, i->name));
     return;
   case L_INTRIN:
-    ctx_fail(e->c, E_UNSUPPORTED, "codegen/c: function %s uses the instruction %s, which C source cannot say",
-             e->f->name, i->name);
+    ctx_bug(e->c, "codegen/c: function %s: the instruction %s is not spelled", e->f->name, i->name);
   }
   sb_put(e->b, ";\n");
 }
@@ -380,6 +379,7 @@ static void number(cem *e, uint32_t n, uint32_t *next) {
 void c_function(cem *e, const lfunc *f, const char *ident, bool is_static) {
   lfunc g = *f;
   g.a = e->a;
+  code_spell(e->c, &g, e->t, NULL);
   loop_expand((lmodule *)e->m, &g, c_native, NULL);
   e->f = &g;
   e->need = NEWN(e->a, bool, g.insts.n);

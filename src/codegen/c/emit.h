@@ -21,6 +21,7 @@ typedef struct cem {
   ctx *c;              /* context */
   arena *a;            /* memory */
   const lmodule *m;    /* module of the function */
+  const target *t;     /* the machine */
   const lfunc *f;      /* the function, after loop_expand */
   sbuf *b;             /* gets the text */
   int depth;           /* levels of indentation */

@@ -231,11 +231,11 @@ static void descriptor(cem *e, sbuf *b, const code_model *x) {
          d->states ? "state_tensors" : "NULL", d->states ? "between" : "NULL");
 }
 size_t c_source(ctx *c, const lmodule *m, const target *t, const code_model *x, sbuf *b) {
-  (void)t;
   arena *a = arena_new(c);
   uint64_t used = 0;
   sbuf body = sbuf_new(a);
   cem e = {.c = c,
+           .t = t,
            .a = a,
            .m = m,
            .b = &body,

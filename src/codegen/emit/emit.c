@@ -7,12 +7,15 @@
 #include "codegen/x86/x86.h"
 #include <string.h>
 
+/* One that LLVM writes, too, is left to it: it is refused. */
+static bool x86_writes(const instruction *k) { return k->x86.bits || k->llvm; }
 /* Operations are expanded as for LLVM, so that both emitters give equal results. */
 static bool x86_expanded(ctx *c, arena *a, const code_function *f, emitted *out) {
   lfunc g = *f->f;
   code_function k = *f;
   double t0 = now_ms();
   g.a = a, k.f = &g;
+  code_spell(c, &g, f->t, x86_writes);
   loop_expand((lmodule *)f->m, &g, llvm_native, (void *)f->t);
   double t1 = now_ms();
   bool done = x86_object(c, a, &k, out);

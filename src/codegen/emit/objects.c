@@ -13,13 +13,18 @@ static const char *main_symbol(batch *b, const char *name) {
 /* CPU flags that the code needs: those of the instructions in it where codegen/x86 made it all; LLVM may use all that
  * the target has. NULL: none. */
 static const char *flags_needed(const batch *b) {
+  arena *a = ctx_arena(b->c);
   uint32_t needs = 0;
+  strvec also = {0};
   for (uint32_t i = 0; i < b->units.n; i++) {
     const unit *u = &b->units.v[i];
     if (u->by != &emit_table[EMIT_X86]) return b->t.required && *b->t.required ? b->t.required : NULL;
     needs |= u->out.needs;
+    for (uint32_t j = 0; j < u->out.also.n; j++) vec_push(a, also, u->out.also.v[j]);
   }
-  return needs ? x86_flags(ctx_arena(b->c), needs) : NULL;
+  const char *flags = x86_flags(a, needs);
+  for (uint32_t i = 0; i < also.n; i++) flags = cpu_flags_joined(a, flags, also.v[i]);
+  return *flags ? flags : NULL;
 }
 /* By codegen/x86 where it has compiled everything and its descriptor is enough, so that LLVM is not needed. */
 static bytes descriptor(batch *b, const code_model *given) {

@@ -113,25 +113,58 @@ static void emit_fail(em *e, const linst *i) {
   LLVMBuildRet(e->b, LLVMConstInt(e->i64, (unsigned long long)i->k.i, 0));
   LLVMPositionBuilderAtEnd(e->b, on);
 }
+/* Has a vector the same number of bits? */
+static bool same_size(em *e, LLVMTypeRef x, LLVMTypeRef y) {
+  const LLVMTypeRef all[2] = {x, y};
+  unsigned bits[2] = {0, 0};
+  for (int i = 0; i < 2; i++) {
+    const bool vec = LLVMGetTypeKind(all[i]) == LLVMVectorTypeKind;
+    const LLVMTypeRef t = vec ? LLVMGetElementType(all[i]) : all[i];
+    bits[i] = (t == e->i64 || t == e->f64   ? 64u
+               : t == e->i32 || t == e->f32 ? 32u
+               : t == e->i8                 ? 8u
+                                            : 16u) *
+              (vec ? LLVMGetVectorSize(all[i]) : 1);
+  }
+  return bits[0] == bits[1];
+}
+/* The function that an intrinsic is: its type is LLVM's own, or where it has several, what the elements are declared
+ * as, which its name says, too. */
+static LLVMValueRef intrinsic(em *e, const instruction *k, unsigned id, LLVMTypeRef *ft) {
+  LLVMTypeRef p[INSTRUCTION_OPERANDS];
+  if (!LLVMIntrinsicIsOverloaded(id)) {
+    *ft = LLVMIntrinsicGetType(e->lc, id, NULL, 0);
+    return LLVMGetIntrinsicDeclaration(e->mod, id, NULL, 0);
+  }
+  for (uint32_t j = 0; j < k->noperands; j++) {
+    const uint32_t o = k->llvm_order[j];
+    p[j] = em_type(e, lt(k->operands[o].type, k->lanes * (o ? k->group : 1)));
+  }
+  *ft = LLVMFunctionType(em_type(e, lt(k->operands[0].type, k->lanes)), p, k->noperands, 0);
+  LLVMValueRef had = LLVMGetNamedFunction(e->mod, k->llvm);
+  return had ? had : LLVMAddFunction(e->mod, k->llvm, *ft);
+}
 static LLVMValueRef emit_intrin(em *e, const linst *i) {
-  unsigned id = LLVMLookupIntrinsicID(i->name, strlen(i->name));
-  LLVMTypeRef rt = em_type(e, i->type);
-  LLVMValueRef *a = NEWN(e->a, LLVMValueRef, i->nargs + 1);
-  for (uint32_t k = 0; k < i->nargs; k++) a[k] = e->val[i->args[k]];
+  const instruction *k = target_instruction(e->t, i->name);
+  const unsigned id = LLVMLookupIntrinsicID(k->llvm, strlen(k->llvm));
+  LLVMTypeRef rt = em_type(e, i->type), ft, pt[INSTRUCTION_OPERANDS];
+  LLVMValueRef a[INSTRUCTION_OPERANDS];
   if (!id)
-    ctx_fail(e->c, E_TARGET, "code generation: target %s declares the instruction %s, which LLVM does not know",
-             e->t->name, i->name);
-  bool over = LLVMIntrinsicIsOverloaded(id);
-  LLVMTypeRef ft = LLVMIntrinsicGetType(e->lc, id, over ? &rt : NULL, over ? 1 : 0),
-              *pt = NEWN(e->a, LLVMTypeRef, i->nargs + 1);
+    ctx_fail(e->c, E_TARGET, "code generation: target %s declares the instruction %s as %s, which LLVM does not know",
+             e->t->name, k->name, k->llvm);
+  LLVMValueRef fn = intrinsic(e, k, id, &ft);
   if (LLVMCountParamTypes(ft) != i->nargs)
-    ctx_fail(e->c, E_TARGET, "code generation: %s takes %u operands, not %u", i->name, LLVMCountParamTypes(ft),
+    ctx_fail(e->c, E_TARGET, "code generation: %s takes %u operands, not %u", k->llvm, LLVMCountParamTypes(ft),
              i->nargs);
   LLVMGetParamTypes(ft, pt);
-  for (uint32_t k = 0; k < i->nargs; k++)
-    if (LLVMTypeOf(a[k]) != pt[k]) a[k] = LLVMBuildBitCast(e->b, a[k], pt[k], "");
-  LLVMValueRef v = LLVMBuildCall2(e->b, ft, LLVMGetIntrinsicDeclaration(e->mod, id, over ? &rt : NULL, over ? 1 : 0), a,
-                                  i->nargs, "");
+  for (uint32_t j = 0; j < i->nargs; j++) {
+    a[j] = e->val[i->args[k->llvm_order[j]]];
+    if (LLVMTypeOf(a[j]) == pt[j]) continue;
+    if (!same_size(e, LLVMTypeOf(a[j]), pt[j]))
+      ctx_fail(e->c, E_TARGET, "code generation: operand %u of %s has another size", j + 1, k->llvm);
+    a[j] = LLVMBuildBitCast(e->b, a[j], pt[j], "");
+  }
+  LLVMValueRef v = LLVMBuildCall2(e->b, ft, fn, a, i->nargs, "");
   return LLVMTypeOf(v) == rt ? v : LLVMBuildBitCast(e->b, v, rt, "");
 }
 static LLVMValueRef emit_value(em *e, lv v, const linst *i) {
@@ -357,9 +390,11 @@ static void function_body(em *e, const char *name) {
   else
     LLVMBuildRet(e->b, LLVMConstInt(e->i64, 0, 0));
 }
+static bool llvm_writes(const instruction *k) { return k->llvm != NULL; }
 LLVMValueRef em_function(ctx *c, arena *a, LLVMContextRef lc, LLVMModuleRef mod, const code_function *f) {
   lfunc g = *f->f; /* the module keeps the function as it is shown */
   g.a = a;
+  code_spell(c, &g, f->t, llvm_writes);
   loop_expand((lmodule *)f->m, &g, llvm_native, (void *)f->t);
   em e_ = {.c = c, .a = a, .f = &g, .t = f->t, .lc = lc, .mod = mod, .symbol = f->callee, .env = f->env}, *e = &e_;
   em_types(e);

@@ -18,6 +18,15 @@ const char *llvm_host(ctx *c) {
   llvm_need(c);
   return arena_fmt(ctx_arena(c), "%s %s", take(c, LLVMGetHostCPUName()), take(c, LLVMGetHostCPUFeatures()));
 }
+/* LLVM must know that the machine has what an instruction needs; its names are those of the CPU flags. */
+static const char *with_features(ctx *c, const char *features, const instruction *k) {
+  const char *needs = k->usable && k->llvm && k->text[IK_NEEDS] ? k->text[IK_NEEDS] : "";
+  for (size_t n; *(needs += strspn(needs, " ")); needs += n) {
+    n = strcspn(needs, " ");
+    features = arena_fmt(ctx_arena(c), "%s%s+%.*s", features, *features ? "," : "", (int)n, needs);
+  }
+  return features;
+}
 target llvm_ready(ctx *c, const target *t) {
   llvm_need(c);
   target r = *t;
@@ -27,6 +36,7 @@ target llvm_ready(ctx *c, const target *t) {
     r.features = take(c, LLVMGetHostCPUFeatures());
   }
   r.triple = take(c, LLVMNormalizeTargetTriple(r.triple));
+  for (uint32_t i = 0; i < t->instructions.n; i++) r.features = with_features(c, r.features, &t->instructions.v[i]);
   return r;
 }
 LLVMTargetMachineRef em_machine(ctx *c, const target *t, int level) {

@@ -311,7 +311,8 @@ found:
 }
 
 /* ---- memory in place of a register ----------------------------------------------------------- */
-bool xg_can_broadcast(unsigned op, unsigned bytes) {
+bool xg_can_broadcast(const x86_code *x, unsigned op, unsigned bytes) {
+  if (op >= X_DECLARED) return x->declared.v[op - X_DECLARED].by->x86.broadcast == bytes;
   switch (op) {
   case V_ADDPS:
   case V_SUBPS:
@@ -340,7 +341,6 @@ bool xg_can_broadcast(unsigned op, unsigned bytes) {
   case V_BLENDMD:
   case V_CMPDK:
   case V_CMPUDK:
-  case V_DPBF16PS:
     return bytes == 4;
   case V_ADDPD:
   case V_SUBPD:
@@ -379,8 +379,8 @@ static bool fold(ra *r, mi *i, vr *at) { /* *at: one of i's operands */
     i->m = slot_of(r, v), *at = 0;
     return true;
   }
-  if (f->cls != RV || i->op >= V_COUNT) return false;
-  const vdesc *o = &x86_vops[i->op];
+  if (f->cls != RV || !x86_is_vector(i->op)) return false;
+  const vdesc *o = x86_vop(r->x, i->op);
   bool fits = (o->shape == S_FMA && (at == &i->b || at == &i->c)) ||
               ((o->shape == S_3 || o->shape == S_3I || o->shape == S_2 || o->shape == S_2I || o->shape == S_CMP) &&
                at == &i->b);
@@ -389,7 +389,7 @@ static bool fold(ra *r, mi *i, vr *at) { /* *at: one of i's operands */
     return false;
   if (i->op == V_MOVV || i->op == V_LD) return false;
   if (f->pool && f->pool_bcast) {
-    if (o->tuple == T_FULL && (!r->x->avx512 || !xg_can_broadcast(i->op, f->pool_bcast))) return false;
+    if (o->tuple == T_FULL && (!r->x->avx512 || !xg_can_broadcast(r->x, i->op, f->pool_bcast))) return false;
     if (o->tuple == T_FULL) i->flags |= F_BCAST;
   }
   if (!loaded(r, v, &i->m)) i->m = f->pool ? (amem){.kind = AM_POOL, .disp = (int32_t)f->pool - 1} : slot_of(r, v);
@@ -472,7 +472,7 @@ static bool one(ra *r, uint32_t n) {
       if (order[q] && r->l[order[q]].reg >= 0 && r->l[order[q]].end <= 2 * n + 1) hint = r->l[order[q]].reg;
   } else if (d && (i.op == G_MOV || i.op == V_MOVV) && i.b)
     hint = (int)i.b - 1;
-  else if (d && i.op > G_MOV && i.a)
+  else if (d && i.op > G_MOV && i.op < X_DECLARED && i.a)
     hint = (int)i.a - 1;
   expire(r, 2 * n + 1);
   for (int q = 0; q < 32 && lost; q++) {

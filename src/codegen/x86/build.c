@@ -16,7 +16,7 @@ vr xg_new(sel *e, unsigned cls, unsigned vl) {
   return e->x->v.n - 1;
 }
 void xg_emit(sel *e, mi i) {
-  if (!e->avx512 && i.op < V_COUNT && (x86_vops[i.op].flags & E)) xg_refuse(e, x86_vops[i.op].name);
+  if (!e->avx512 && x86_is_vector(i.op) && (x86_vop(e->x, i.op)->flags & E)) xg_refuse(e, x86_vop(e->x, i.op)->name);
   vec_push(e->a, e->r[e->at]->code, i);
 }
 void xg_append(sel *e, const mis *code) {

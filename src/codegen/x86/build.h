@@ -74,6 +74,7 @@ typedef struct sel {
   arena *a;           /* memory */
   const lfunc *f;     /* the function, after loop_expand */
   x86_code *x;        /* the code that is made */
+  const target *t;    /* the machine */
   bool avx512;        /* the target has AVX-512 */
   unsigned vb;        /* bytes of a vector register */
   region *r[NEST];    /* open regions, outer to inner */
@@ -190,5 +191,5 @@ void xg_saturate(sel *e, lv v, const linst *i);
 void xg_load(sel *e, lv v, const linst *i);
 void xg_store(sel *e, const linst *i);
 void xg_prefetch(sel *e, const linst *i);
-bool xg_can_broadcast(unsigned op, unsigned bytes); /* allocate.c */
+bool xg_can_broadcast(const x86_code *x, unsigned op, unsigned bytes); /* allocate.c */
 #endif

@@ -171,7 +171,7 @@ static void fused(asmb *s, const vdesc *o, const mi *i) {
   }
 }
 static void vector_inst(asmb *s, const mi *i) {
-  const vdesc *o = &x86_vops[i->op];
+  const vdesc *o = x86_vop(s->x, i->op);
   mi blend;
   /* the result is all zeros or all ones: the operands do not matter */
   if ((i->op == V_PXORD || i->op == V_KXNOR) && !i->a) blend = *i, blend.a = blend.b = i->d, i = &blend;
@@ -574,7 +574,7 @@ void x86_encode(const x86_code *x, x86_text *out) {
   enter(s);
   for (uint32_t i = 0; i < x->code.n; i++) {
     const mi *k = &x->code.v[i];
-    if (k->op < V_COUNT)
+    if (x86_is_vector(k->op))
       vector_inst(s, k);
     else
       inst(s, k);

@@ -41,7 +41,7 @@ enum {
   X(AVX2, IS_AVX | IS_AVX2, IS_AVX | IS_AVX2, IS_AVX512F, false) \
   X(AVX2BW, IS_AVX | IS_AVX2, IS_AVX | IS_AVX2, IS_AVX512F | IS_AVX512BW, false) \
   X(DQ, 0, 0, IS_AVX512F | IS_AVX512DQ, false) \
-  X(BF16, 0, 0, IS_AVX512F | IS_AVX512BF16, false) \
+  X(NONE, 0, 0, 0, true) \
   X(MASK, IS_AVX512F | IS_AVX512BW, IS_AVX512F | IS_AVX512BW, 0, false)
 #define VOPS(X) \
   X(ADDPS, 1, 0, 0x58, 0, S_3, T_FULL, 0, FLOAT) \
@@ -279,7 +279,6 @@ enum {
   X(PERMI2D, 2, 1, 0x76, 0, S_3, T_FULL, E, FLOAT) \
   X(PERMI2Q, 2, 1, 0x76, 1, S_3, T_FULL, E, FLOAT) \
   X(PERMI2W, 2, 1, 0x75, 1, S_3, T_FULL, E, INTBW) \
-  X(DPBF16PS, 2, 2, 0x52, 0, S_3, T_FULL, E, BF16) \
   X(GATHERDPS, 2, 1, 0x92, 0, S_2, T_N4, E, FLOAT) \
   X(GATHERDPD, 2, 1, 0x92, 1, S_2, T_N8, E, FLOAT) \
   X(GATHERQPS, 2, 1, 0x93, 0, S_2, T_N4, E, FLOAT) \
@@ -371,7 +370,8 @@ typedef enum mop {
   G_ARG /* d comes in the register imm */,
   G_RESULT /* the result is a or imm */,
   G_RET,
-  G_DEPTH /* imm: loops around from here on */
+  G_DEPTH /* imm: loops around from here on */,
+  X_DECLARED /* and from here on: x86_code.declared */
 } mop;
 typedef struct vdesc {
   uint8_t map;      /* opcode map: 1: 0F, 2: 0F38, 3: 0F3A */
@@ -385,6 +385,13 @@ typedef struct vdesc {
   const char *name; /* for messages */
 } vdesc;
 extern const vdesc x86_vops[V_COUNT];
+/* An instruction that the target declares. */
+typedef struct x86_declared {
+  vdesc desc;            /* its encoding, with the vneeds NONE */
+  const instruction *by; /* the declaration */
+} x86_declared;
+/* a vector or mask instruction */
+static inline bool x86_is_vector(unsigned op) { return op < V_COUNT || op >= X_DECLARED; }
 enum { CC_B = 2, CC_AE, CC_E, CC_NE, CC_BE, CC_A, CC_S, CC_NS, CC_P, CC_NP, CC_L, CC_GE, CC_LE, CC_G };
 
 enum { AM_NONE, AM_ADDR, AM_POOL /* disp: where in the pool */, AM_SLOT /* disp: which slot */ };
@@ -434,19 +441,23 @@ typedef struct vinfo {
   bool is_imm;        /* it is a constant */
 } vinfo;
 typedef struct x86_code {
-  ctx *c;              /* context */
-  arena *a;            /* memory of the code */
-  mis code;            /* the instructions, in order */
-  VEC(vinfo) v;        /* the virtual registers; [0] unused */
-  sbuf pool;           /* constants, which stand behind the code */
-  strvec symbols;      /* names of functions that are called or whose address is taken */
-  uint32_t labels;     /* number of labels */
-  VEC(uint32_t) slots; /* bytes of each stack slot; they come before those of the allocator */
-  bool wide;           /* uses vectors of 256 bits or more */
-  bool avx512;         /* the target has AVX-512 */
-  bool calls;          /* there are calls */
-  uint32_t saved;      /* callee-saved registers to keep, as bits */
+  ctx *c;                     /* context */
+  arena *a;                   /* memory of the code */
+  mis code;                   /* the instructions, in order */
+  VEC(vinfo) v;               /* the virtual registers; [0] unused */
+  sbuf pool;                  /* constants, which stand behind the code */
+  strvec symbols;             /* names of functions that are called or whose address is taken */
+  uint32_t labels;            /* number of labels */
+  VEC(x86_declared) declared; /* instructions of the target that the code takes */
+  VEC(uint32_t) slots;        /* bytes of each stack slot; they come before those of the allocator */
+  bool wide;                  /* uses vectors of 256 bits or more */
+  bool avx512;                /* the target has AVX-512 */
+  bool calls;                 /* there are calls */
+  uint32_t saved;             /* callee-saved registers to keep, as bits */
 } x86_code;
+static inline const vdesc *x86_vop(const x86_code *x, unsigned op) {
+  return op < V_COUNT ? &x86_vops[op] : &x->declared.v[op - X_DECLARED].desc;
+}
 /* allocate.c: registers of the machine in place of virtual ones. False: cannot. */
 bool x86_allocate(x86_code *x);
 /* encode.c */

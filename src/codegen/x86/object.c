@@ -12,8 +12,8 @@ bool x86_target(const target *t) {
                                       strstr(t->required, "avx512dq") && strstr(t->required, "avx512bw"));
 }
 const char *x86_flags(arena *a, uint32_t needs) {
-  static const char *const names[] = {"avx",     "avx2",     "fma",      "f16c",     "bmi2",
-                                      "avx512f", "avx512vl", "avx512bw", "avx512dq", "avx512bf16"};
+  static const char *const names[] = {"avx",     "avx2",     "fma",      "f16c",    "bmi2",
+                                      "avx512f", "avx512vl", "avx512bw", "avx512dq"};
   sbuf b = sbuf_new(a);
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (needs >> i & 1) sb_fmt(&b, "%s%s", b.n ? " " : "", names[i]);
@@ -39,5 +39,7 @@ bool x86_object(ctx *c, arena *a, const code_function *f, emitted *out) {
   }
   x86_encode(&x, &text);
   out->obj = object(a, &x, &text, f->symbol, f->hidden), out->needs = text.needs;
+  for (uint32_t i = 0; i < x.declared.n; i++)
+    if (x.declared.v[i].by->text[IK_NEEDS]) vec_push(a, out->also, x.declared.v[i].by->text[IK_NEEDS]);
   return true;
 }

@@ -455,19 +455,34 @@ static void computed(sel *e, lv v, const linst *i) {
   }
   e->val[v].from = from;
 }
-/* Products of pairs of bf16, added to an accumulator. */
+/* The machine instruction of one that the target declares. */
+static uint16_t declared_op(sel *e, const instruction *k) {
+  const instruction_encoding *x = &k->x86;
+  uint32_t i = 0;
+  while (i < e->x->declared.n && e->x->declared.v[i].by != k) i++;
+  if (i == e->x->declared.n) {
+    const vdesc d = {x->map, x->prefix, x->opcode, x->w, S_3, T_FULL, (uint8_t)(x->vex ? NX | (x->w ? W : 0) : E),
+                     N_NONE, k->name};
+    vec_push(e->a, e->x->declared, ((x86_declared){d, k}));
+  }
+  return (uint16_t)(X_DECLARED + i);
+}
+/* An instruction of the target, which adds to its accumulator. */
 static void intrin(sel *e, lv v, const linst *i) {
-  if (strcmp(i->name, "llvm.x86.avx512bf16.dpbf16ps.512") || i->nargs != 3) {
-    xg_refuse(e, "an instruction of the target");
+  const instruction *k = target_instruction(e->t, i->name);
+  if (!k->x86.bits) {
+    xg_refuse(e, "an instruction of the target that has no encoding");
     return;
   }
-  bool swap = xg_lazy(e, i->args[1]) && !xg_lazy(e, i->args[2]);
+  const lv x = i->args[k->x86.order[1]], y = i->args[k->x86.order[2]];
+  const bool swap = k->symmetric && xg_lazy(e, x) && !xg_lazy(e, y);
+  const uint8_t vl = k->x86.bits == 512 ? VL512 : k->x86.bits == 256 ? VL256 : VL128;
   vr acc = xg_part(e, i->args[0], 0), d;
-  mi k = {.op = V_DPBF16PS, .vl = VL512, .flags = F_RMW, .a = xg_part(e, i->args[swap ? 2 : 1], 0)};
-  xg_operand(e, &k, i->args[swap ? 1 : 2], 0);
-  k.d = d = xg_out(e, v, 0);
-  if (d != acc) xg_emit(e, (mi){.op = V_MOVV, .vl = VL512, .d = d, .b = acc});
-  xg_emit(e, k);
+  mi m = {.op = declared_op(e, k), .vl = vl, .flags = F_RMW, .a = xg_part(e, swap ? y : x, 0)};
+  xg_operand(e, &m, swap ? x : y, 0);
+  m.d = d = xg_out(e, v, 0);
+  if (d != acc) xg_emit(e, (mi){.op = V_MOVV, .vl = vl, .d = d, .b = acc});
+  xg_emit(e, m);
   xg_result(e, v, 1, &d);
 }
 void xg_value(sel *e, lv v, const linst *i) {
@@ -685,6 +700,7 @@ bool x86_select(ctx *c, arena *a, const lfunc *f, const target *t, const char *(
              .a = a,
              .f = f,
              .x = out,
+             .t = t,
              .avx512 = t->vector_bits == 512,
              .vb = t->vector_bits / 8,
              .symbol = symbol,

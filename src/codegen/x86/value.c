@@ -109,7 +109,7 @@ vr xg_gpr(sel *e, lv v) {
   return xg_part(e, v, 0);
 }
 static bool reads_one(unsigned op) {
-  return x86_vops[op].tuple == T_N4 || x86_vops[op].tuple == T_N8;
+  return op < V_COUNT && (x86_vops[op].tuple == T_N4 || x86_vops[op].tuple == T_N8);
 } /* the load reads no more than one element */
 void xg_operand(sel *e, mi *i, lv v, unsigned q) {
   val *x = &e->val[v];
@@ -120,7 +120,7 @@ void xg_operand(sel *e, mi *i, lv v, unsigned q) {
     return;
   }
   if (x->kind == VAL_SPLAT && i->m.kind == AM_NONE && e->at == e->cur && e->avx512 &&
-      xg_can_broadcast(i->op, s.bytes)) {
+      xg_can_broadcast(e->x, i->op, s.bytes)) {
     i->m = xg_address(e, &x->f), i->flags |= F_BCAST;
     return;
   }
