@@ -100,6 +100,7 @@ enum { SMALL_TILE_ROWS = 4 };
 enum { HORIZONTAL_ROWS = 8, HORIZONTAL_REUSE = 8, HORIZONTAL_STEPS = 4 };
 
 /* ---- the variable along the lanes (lane.c) ----------------------------------------------------- */
+enum { MAX_LANE_STEP = 4 }; /* elements from lane to lane of an access that vectors are loaded and shuffled for */
 typedef enum {
   LANE_CONTIGUOUS, /* neighbouring lanes read or write neighbouring elements */
   LANE_INVARIANT,  /* all lanes use one element */

@@ -85,7 +85,7 @@ static void try_rolling(fuser *f, uint32_t k2, uint32_t reader) {
   lead = n1->st.v[0]; /* the kernel computes nothing before it */
   if (fuse_class(f, lead) != KC_CONTRACTION || !expr_roles(m, lead, f->a, &r) || !fuse_only_for(f, k1, made, false))
     return;
-  /* it only collects: better one axis after the other (windows.c) */
+  /* it only collects: better one axis after the other (pass_windows.c) */
   if (exn(m, xs(m, reader)->value)->body == load) return;
   if (!expr_sliding(m, load, xs(m, reader)->value, &sl) || xs(m, made)->axes[sl.axis].n != 1 ||
       !fuse_digits(f, made, exn(m, load)->args, &by, &d, &nd))

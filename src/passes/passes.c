@@ -64,6 +64,8 @@ const expr_pass expr_passes[] = {
      "terms of reductions that conditions leave out are told apart by a range of the variable. Needs kernels"},
     {"results", pass_results, 0, false,
      "results of the module, of branches and of loops become tensors of their own. Needs kernels"},
+    {"windows", pass_windows, 1, false,
+     "rows or a copy of what a window reads several times, also outside of a tensor. Needs kernels"},
     {NULL, NULL, 0, false, NULL},
 };
 

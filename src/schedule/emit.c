@@ -6,6 +6,7 @@
  * read from data) is clamped. So both branches of a select may be evaluated.
  */
 #include "schedule/emit.h"
+#include "cost/cost.h"
 #include <string.h>
 
 void emit_begin(ectx *e, splan *p, lfunc *f, launch *l, arena *a) {

@@ -255,8 +255,7 @@ void emit_store(ectx *e, tid t, const sz *idx, evalue v, sop op);
 sz emit_lane_coef(ectx *e, sz address, sz *rest);
 bool emit_varies(ectx *e, sz x); /* does the size differ from lane to lane? */
 /* lanes.c: a load of lanes that lie near each other, though not side by side; 0: not so, and nothing was emitted. */
-enum { MAX_LANE_STEP = 4 }; /* the farthest from lane to lane */
-enum { MAX_LANES = 64 };    /* lanes of a vector whose places are looked at one by one */
+enum { MAX_LANES = 64 }; /* lanes of a vector whose places are looked at one by one */
 /* would an access be a strided one, in whole tiles? */
 bool lanes_strided(ctx *c, sz addr, atom lane, uint32_t lanes);
 /* of steps that stand one after the other: the address at the first one, how far this one and the last one are from

@@ -10,6 +10,7 @@
  *           a placement), in turn with its rows.
  */
 #include "schedule/emit.h"
+#include "cost/cost.h"
 #include <stdlib.h>
 
 /* Can the first n elements of a vector, n a constant, be read and written in one access? Elements of 32 bits can on

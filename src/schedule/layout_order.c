@@ -238,7 +238,7 @@ void order_preferred(lay *L, uint32_t si, uint32_t *order) {
       wanted_piece(L, si, order);
     else if (k->cls == KC_COPY)
       wanted(L, si, order);
-    /* a copy in front of a window: as it was made (windows.c) */
+    /* a copy in front of a window: as it was made (pass_windows.c) */
     if (k->cls == KC_COPY || k->stages.v[k->stages.n - 1] != si) return;
   }
   index_view iv;

@@ -1,7 +1,6 @@
-/* The order of the work: what windows read of inputs (windows.c), lay out the tensors, then one launch after another
- * in the module's execution order (a kernel runs where its first stage stands). */
+/* The order of the work: lay out the tensors, then one launch after another in the module's execution order (a kernel
+ * runs where its first stage stands). */
 #include "schedule/schedule.h"
-#include "schedule/windows.h"
 #include "schedule/kernel.h"
 #include "schedule/layout_in.h"
 #include "schedule/state.h"
@@ -56,7 +55,6 @@ splan *schedule_module(emodule *m, const target *t, schedule_opts o) {
   p->level = level, p->strict = o.strict, p->unread = o.unread, p->no_reuse = o.no_reuse;
   p->record = o.record, p->stated = o.stated;
   vec_push(p->l->a, p->buffers, ((buffer){0}));
-  if (level > 0) schedule_windows(p);
   storage_separate(p);
   schedule_states(p);
   layout_all(p);

@@ -1332,8 +1332,8 @@ typedef struct on_machine {
   int level;
   bool schedules; /* with random schedules instead of the default ones */
 } on_machine;
-/* The example's formulas, optimised. */
-static emodule *optimised(ctx *c, const char *text, int level) {
+/* The example's formulas, optimised for a machine (NULL: none in particular). */
+static emodule *optimised(ctx *c, const char *text, int level, const target *t) {
   static const char *const sections[] = {"reference:", "refused:", "schedule:"};
   const char *end = text + strlen(text);
   for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
@@ -1342,14 +1342,14 @@ static emodule *optimised(ctx *c, const char *text, int level) {
   }
   emodule *m = expr_parse(c, arena_strndup(ctx_arena(c), text, (size_t)(end - text)), "example");
   if (!m) ctx_unwind(c);
-  expr_optimise(m, level, &(expr_observer){.skip = "widen"}); /* roundings stay where they are written */
+  expr_optimise(m, level, &(expr_observer){.skip = "widen", .t = t}); /* roundings stay where they are written */
   return m;
 }
 /* Of a random primitive that some kernel can change; NULL: there is none. */
 static schedules *random_schedule(ctx *c, const char *text, const on_machine *on, uint64_t seed) {
   const target *t = machine(c, on->target);
   const splan *s =
-      schedule_module(optimised(c, text, on->level), t, (schedule_opts){.level = on->level, .record = true});
+      schedule_module(optimised(c, text, on->level, t), t, (schedule_opts){.level = on->level, .record = true});
   kernels_of all = {0};
   const kernel_of *of = NULL;
   drawn = seed;
@@ -1401,7 +1401,7 @@ static uint32_t check_sizes(const example *x, const on_machine *on, const char *
     schedules *stated = seed    ? random_schedule(c, text, on, seed)
                         : given ? schedules_parse(c, "given", (bytes){(const uint8_t *)given, strlen(given)})
                                 : NULL;
-    emodule *ref = other ? expr_parse(c, other + strlen("reference:"), "reference") : optimised(c, text, 0);
+    emodule *ref = other ? expr_parse(c, other + strlen("reference:"), "reference") : optimised(c, text, 0, NULL);
     if (!ref) ctx_unwind(c);
     pass_check p = {.m = ref, .seed = 88172645463325252u};
     pc_inputs(&p, ctx_arena(c));
@@ -1411,7 +1411,7 @@ static uint32_t check_sizes(const example *x, const on_machine *on, const char *
     else
       pc_reference(&p, ctx_arena(c));
     const target *t = machine(c, on->target);
-    p.m = optimised(c, text, on->level);
+    p.m = optimised(c, text, on->level, t);
     splan *s = schedule_module(p.m, t, (schedule_opts){.level = on->level, .stated = stated});
     for (uint32_t i = 0; i < s->launches.n; i++) s->launches.v[i].parallel = true; /* however little they do */
     program *q = program_build(s, "example");

@@ -16,9 +16,8 @@
  * Rows and planes are a group of stages of their reader's kernel, in scratch that stays in the caches: the kernel
  * runs for one point of what is shared after the other.
  */
-#include "schedule/windows.h"
-#include "expr/expr.h"
-#include "schedule/kernel_in.h"
+#include "cost/cost.h"
+#include "passes/pass.h"
 #include <string.h>
 
 /* ---- windows --------------------------------------------------------------------------------- */
@@ -51,7 +50,7 @@ static bool any_order(emodule *m, const ex_node *red, ex load) {
   if (red->body != load || red->where || red->acc != l->type || red->type != l->type) return false;
   if (red->op == RED_MAX || red->op == RED_MIN) return true;
   return red->op == RED_SUM &&
-         (!o || (et_kind((etype)l->type) == K_FLOAT ? o->k.f == 0 : o->k.i == 0) || EK_PLANTED("schedule-windows"));
+         (!o || (et_kind((etype)l->type) == K_FLOAT ? o->k.f == 0 : o->k.i == 0) || EK_PLANTED("windows"));
 }
 /* Each axis has one variable of the result, which occurs in no other one: as it is, or with variables of the
  * reduction. */
@@ -109,10 +108,10 @@ static bool pays(emodule *m, const ex_node *red, const windowed *w) {
   r.ordered = et_kind((etype)exn(m, w->load)->type) == K_FLOAT && red->op != RED_SUM;
   return w->folded.n && w->left.n && cost_separate_window(&r);
 }
-static bool in_place(const splan *p, emodule *m, windowed *w, const u32vec *outer, const map *canon) {
+static bool in_place(const target *t, emodule *m, windowed *w, const u32vec *outer, const map *canon) {
   const ex_node *l = exn(m, w->load);
   uint32_t last = l->nargs - 1u;
-  int64_t lanes = target_lanes(p->t, (etype)l->type), ext = sym_int_or(m->c, sym_extent(m->c, w->out[last]), 0),
+  int64_t lanes = target_lanes(t, (etype)l->type), ext = sym_int_or(m->c, sym_extent(m->c, w->out[last]), 0),
           plane = et_bytes((etype)l->type), points = 1;
   if (lanes < 2 || !cost_window_lanes(ext, lanes, w->folded.n > 0)) return false;
   for (uint32_t j = 0; j < l->nargs; j++) {
@@ -129,12 +128,12 @@ static bool in_place(const splan *p, emodule *m, windowed *w, const u32vec *oute
     int64_t st = sym_int_or(m->c, coef, 1);
     if (st > 1 && st <= MAX_LANE_STEP && known(m, xt(m, l->tensor)->shape[last]) % st == 0) w->phases = st;
   }
-  if (points >= WINDOW_POINTS && cost_fits_half_l2(p->t, (double)plane)) return true;
+  if (points >= WINDOW_POINTS && cost_fits_half_l2(t, (double)plane)) return true;
   return w->by_row = w->folded.n > 0;
 }
 
 /* A large window over what another kernel computes, however that lies: by rows of all channels. */
-static bool by_rows(const splan *p, emodule *m, windowed *w, const u32vec *outer, const map *canon) {
+static bool by_rows(const target *t, emodule *m, windowed *w, const u32vec *outer, const map *canon) {
   enum { POINTS = 8 };
   const ex_node *l = exn(m, w->load);
   const window_reduction r = reduction_of(m, w);
@@ -144,11 +143,11 @@ static bool by_rows(const splan *p, emodule *m, windowed *w, const u32vec *outer
   for (uint32_t j = l->nargs; j-- > 0;) {
     int64_t n = w->ax[j] == AX_FOLDED ? known(m, sym_extent(m->c, w->out[j])) : known(m, xt(m, l->tensor)->shape[j]);
     if (w->ax[j] != AX_WHOLE && w->out[j] && !vec_has(outer, shared_name(canon, w->out[j]))) return false;
-    w->within[j] = w->ax[j] == AX_SHARED && n && cost_fits_half_l2(p->t, (double)sat_mul64(row, n));
+    w->within[j] = w->ax[j] == AX_SHARED && n && cost_fits_half_l2(t, (double)sat_mul64(row, n));
     if (w->ax[j] == AX_FOLDED) points = sat_mul64(points, n);
     if (w->ax[j] == AX_WHOLE || w->within[j]) row = sat_mul64(row, n);
   }
-  return points >= POINTS && cost_fits_half_l2(p->t, (double)row);
+  return points >= POINTS && cost_fits_half_l2(t, (double)row);
 }
 
 static ex take_load(void *env, emodule *m, ex e) {
@@ -221,7 +220,7 @@ static uint32_t put_rows(emodule *m, windowed *w) {
   return r;
 }
 /* A kernel whose leader is a window, and what follows is element by element. */
-static void ready(splan *p, kernel *k, u32vec *made) {
+static void ready(pw *p, kernel *k, u32vec *made, bool *any) {
   emodule *m = p->m;
   windowed w = {.s = k->stages.n ? k->stages.v[0] + 1 : 0};
   if (!w.s || k->dead || k->block || (k->cls != KC_STENCIL && k->cls != KC_ROW)) return;
@@ -232,7 +231,7 @@ static void ready(splan *p, kernel *k, u32vec *made) {
   const stage *s = xs(m, w.s - 1);
   const ex_node *red = exn(m, s->value);
   u32vec loads = {0};
-  if (schedule_is_arg((rop)red->op)) return;
+  if (red_is_arg((rop)red->op)) return;
   expr_loads(m, s->value, m->a, &loads);
   for (uint32_t i = 0; i < loads.n; i++) {
     const ex_node *l = exn(m, loads.v[i]);
@@ -244,11 +243,13 @@ static void ready(splan *p, kernel *k, u32vec *made) {
   bool divisible = any_order(m, red, w.load), guarded = exn(m, w.load)->otherwise != 0;
   if (divisible) fold_axes(m, red, &w);
   if (xt(m, exn(m, w.load)->tensor)->kind != TK_INPUT) {
-    if (divisible && by_rows(p, m, &w, &k->outer, k->canon)) put_rows(m, &w);
+    if (divisible && by_rows(p->t, m, &w, &k->outer, k->canon) && pass_spend(p)) put_rows(m, &w), *any = true;
     return;
   }
   if (!guarded && (!divisible || !pays(m, red, &w))) return;
-  if (in_place(p, m, &w, &k->outer, k->canon)) vec_push(m->a, *made, put_rows(m, &w));
+  if (!in_place(p->t, m, &w, &k->outer, k->canon) || !pass_spend(p)) return;
+  vec_push(m->a, *made, put_rows(m, &w));
+  *any = true;
 }
 
 /* ---- all of an input ------------------------------------------------------------------------- */
@@ -305,11 +306,14 @@ static void copy_all(emodule *m, tid t, const u32vec *made) {
   vec_push(m->a, m->kernels, k);
   xs(m, s)->kernel = m->kernels.n;
 }
-void schedule_windows(splan *p) {
+bool pass_windows(pw *p) {
   emodule *m = p->m;
   u32vec made = {0};
+  bool any = false;
   uint32_t n = m->kernels.n;
-  for (uint32_t k = 0; k < n; k++) ready(p, &m->kernels.v[k], &made);
+  for (uint32_t k = 0; k < n; k++) ready(p, &m->kernels.v[k], &made, &any);
   for (uint32_t i = 0; i < m->inputs.n; i++)
-    if (reread_with_guard(m, m->inputs.v[i].t, &made)) copy_all(m, m->inputs.v[i].t, &made);
+    if (reread_with_guard(m, m->inputs.v[i].t, &made) && pass_spend(p))
+      copy_all(m, m->inputs.v[i].t, &made), any = true;
+  return any;
 }
