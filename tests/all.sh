@@ -29,6 +29,7 @@ tier names "$here/names.sh"
 tier includes "$here/includes.sh"
 tier style "$here/style.sh"
 tier words "$here/words.sh"
+tier numbers "$here/numbers.sh"
 tier planted "$here/planted.sh" -n -b "$build"
 if [ "$quick" ]; then
   tier models "$build/models" -j "$jobs" -t 300 -m "eval passes O0 jit" \

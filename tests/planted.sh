@@ -26,6 +26,7 @@ for pass in $("$build/einkorn" show --help | sed -n 's/^  expr  *\([a-z]*\) .*/\
   if grep -qE "^$pass(-|$)" <<<"$names"; then ok; else bad "no fault is planted in the pass $pass"; fi
 done
 for f in "$src"/rewrite/{simplify,simplify_reduce,scalar}.c "$src"/passes/pass_*.c "$src"/fusion/{fuse,pairs}*.c \
+  "$src"/cost/{bilinear,block,code,fusion,lane,threads,tile,window}.c \
   "$src"/schedule/*.c "$src"/grad/{adjoint,chain,control,hoist,invert,recurrence,stated,value}.c \
   "$src"/program/{build,main,memory,size,weights}.c "$src"/codegen/llvm/{emit,mem,op}.c "$src"/codegen/emit/batch.c \
   "$src"/codegen/x86/{allocate,build,cast,encode,memory,op,select,value}.c "$src"/codegen/c/*.c \

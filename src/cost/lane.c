@@ -46,7 +46,7 @@ double cost_lane_access(const target *t, const lane_access *a) {
                : 0;
   switch (a->pattern) {
   case LANE_CONTIGUOUS:
-    return a->store ? STORE : LOAD;
+    return EK_PLANTED("cost-lane") ? UNKNOWN : a->store ? STORE : LOAD;
   case LANE_INVARIANT:
     return INVARIANT;
   case LANE_PACKED:

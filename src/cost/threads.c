@@ -42,7 +42,8 @@ bool cost_barrier_pays(const target *t, double operations) {
 bool cost_divides_step(int64_t extent) { return extent >= DIVIDED_STEP; }
 
 int64_t cost_chunk_rows(int64_t rows, int64_t tile_rows) {
-  return max64((rows / ROW_BLOCKS + tile_rows - 1) / tile_rows * tile_rows, tile_rows);
+  return max64((rows / (EK_PLANTED("cost-threads") ? 1 : ROW_BLOCKS) + tile_rows - 1) / tile_rows * tile_rows,
+               tile_rows);
 }
 int64_t cost_chunk_lanes(int64_t tile_lanes) { return (POINTWISE_LANES + tile_lanes - 1) / tile_lanes * tile_lanes; }
 int64_t cost_streamed_chunk_lanes(int64_t lanes, int64_t tile_lanes) {

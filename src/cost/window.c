@@ -24,8 +24,8 @@ enum {
 
 bool cost_separate_window(const window_reduction *w) {
   const double step = w->ordered ? ORDERED_STEP : 1, load = w->places * 2 > w->lanes * 3 ? STRIDED_LOAD : 1;
-  return w->places * (w->outer * (1 + step) + 1) + w->lanes * w->inner * (load + step) <
-         w->lanes * w->outer * w->inner * (load + step);
+  return !EK_PLANTED("cost-window") && w->places * (w->outer * (1 + step) + 1) + w->lanes * w->inner * (load + step) <
+                                           w->lanes * w->outer * w->inner * (load + step);
 }
 bool cost_separate_by_rows(const window_reduction *w) {
   return FEWER_STEPS * (w->places * w->outer + w->lanes * w->inner) <= w->lanes * w->outer * w->inner;

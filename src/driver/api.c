@@ -217,9 +217,9 @@ bool options_read(ctx *c, const ek_session *s, const ek_options *given, pipe_opt
     diag_error(c, E_USAGE, NULL, "optimisation level %d: 0 to 3 are known", o.optimize);
     return false;
   }
-  if (o.threads < 0 || o.threads > 1024 || o.compile_threads < 0 || o.compile_threads > 1024) {
-    diag_error(c, E_USAGE, NULL, "%d threads: 1 to 1024 are possible, or 0 for what the process may use",
-               o.threads < 0 || o.threads > 1024 ? o.threads : o.compile_threads);
+  if (o.threads < 0 || o.threads > MAX_RUN_THREADS || o.compile_threads < 0 || o.compile_threads > MAX_RUN_THREADS) {
+    diag_error(c, E_USAGE, NULL, "%d threads: 1 to %d are possible, or 0 for what the process may use",
+               o.threads < 0 || o.threads > MAX_RUN_THREADS ? o.threads : o.compile_threads, MAX_RUN_THREADS);
     return false;
   }
   if (o.accuracy != EK_ACCURACY_DEFAULT && o.accuracy != EK_ACCURACY_STRICT && o.accuracy != EK_ACCURACY_FAST) {

@@ -131,8 +131,9 @@ static void guarded(ctx *c, peak *k) {
 static ek_code measured(ek_session *s, const char *target, int threads, double ms, bool reads, ek_machine *out) {
   if (out) *out = (ek_machine){0};
   if (!s || !out) return session_null(s);
-  if (threads < 0 || threads > 1024)
-    return session_fail(s, EK_USAGE, "%d threads: 1 to 1024 are possible, or 0 for what the process may use", threads);
+  if (threads < 0 || threads > MAX_RUN_THREADS)
+    return session_fail(s, EK_USAGE, "%d threads: 1 to %d are possible, or 0 for what the process may use", threads,
+                        MAX_RUN_THREADS);
   peak k = {target, default_threads(threads), ms, out, reads};
   ctx *c = session_ctx(s);
   if (c) guarded(c, &k);

@@ -134,9 +134,9 @@ ek_code ek_run_create_with(ek_module *m, const ek_run_options *given, ek_run **o
   ek_run_options_init(&o);
   if (given && !struct_read(given, &o, sizeof o))
     return session_fail(m->s, EK_USAGE, STRUCT_UNKNOWN("ek_run_options"), given->size, sizeof o);
-  if (o.threads < 0 || o.threads > 1024)
-    return session_fail(m->s, EK_USAGE, "%d threads: 1 to 1024 are possible, or 0 for what the module was compiled for",
-                        o.threads);
+  if (o.threads < 0 || o.threads > MAX_RUN_THREADS)
+    return session_fail(m->s, EK_USAGE, "%d threads: 1 to %d are possible, or 0 for what the module was compiled for",
+                        o.threads, MAX_RUN_THREADS);
   if (o.pool && o.parallel_for)
     return session_fail(m->s, EK_USAGE, "a pool and a parallel_for: a run has its threads from one of them");
   const memory *mem = &m->s->mem;

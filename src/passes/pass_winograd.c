@@ -205,7 +205,8 @@ static double cost(pw *p, const sliding *q, bool steps, window *const *win) {
 }
 enum {
   FORMS = 64,
-  MOST_OUTPUTS = 7 /* on a line */
+  MOST_OUTPUTS = 7 /* on a line */,
+  MAX_PARTS = 16 /* parts of a long row of taps */
 };
 /* The form of m outputs on a line, its taps kept or not: tables that few numbers decide are made once. */
 static bool line_form(pw *p, window *w, int64_t m, bool kept) {
@@ -247,7 +248,7 @@ static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, 
     }
   }
   for (uint32_t i = 0; i < sizeof circles / sizeof *circles && steps; i++)
-    for (int64_t parts = 1; parts <= 16 && n < FORMS; parts++) {
+    for (int64_t parts = 1; parts <= MAX_PARTS && n < FORMS; parts++) {
       int64_t each = parts > 1 ? (plain->taps + parts - 1) / parts : plain->taps,
               m = parts > 1 ? each : circles[i] - (each + plain->stride - 1) / plain->stride + 1;
       if (m < 2 || (parts > 1 && i && 2 * m - 1 <= circles[i - 1])) continue; /* a smaller circle would do */

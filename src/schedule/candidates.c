@@ -1,7 +1,6 @@
 /* Which schedules lie around the one that is recorded? One function for each primitive proposes changes that make sense
  * for what is stated so far; what a change leaves without meaning is dropped, and decided by the compiler. */
 #include "schedule/candidates.h"
-#include <stdlib.h>
 #include <string.h>
 
 enum { KERNEL = UINT32_MAX, MOST_PERMUTED = 3 /* words of which all orders are tried */ };
@@ -24,7 +23,7 @@ static const directive *has(const proposer *p, primitive is) {
 }
 static const char *word_of(const directive *d, uint32_t i) { return d && i < d->words.n ? d->words.v[i] : ""; }
 static bool is_word(const directive *d, uint32_t i, const char *text) { return !strcmp(word_of(d, i), text); }
-static int64_t number_of(const directive *d, uint32_t i) { return strtoll(word_of(d, i), NULL, 10); }
+static int64_t number_of(const directive *d, uint32_t i) { return int_parse(word_of(d, i), NULL); }
 static bool any(const directive *d) { return d && !is_word(d, 0, "none"); }
 static const loop_facts *loop_named(const proposer *p, const char *name, uint32_t *at) {
   for (uint32_t i = 0; i < p->nf->loops.n; i++)

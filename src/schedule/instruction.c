@@ -18,7 +18,7 @@
 static bool widens(etype from, etype to) {
   if (et_kind(from) == K_FLOAT || et_kind(to) == K_FLOAT)
     return et_kind(from) == et_kind(to) && (to == ET_F64 || to == ET_F32) && et_bits(from) <= et_bits(to) &&
-           et_bits(from) >= 16;
+           et_bytes(from) >= 2;
   if (from == ET_BOOL || to == ET_BOOL) return from == to;
   return et_kind(from) == et_kind(to) ? et_bits(from) <= et_bits(to)
                                       : et_kind(from) == K_UINT && et_bits(from) < et_bits(to);

@@ -62,10 +62,10 @@ bool rolling_find(kctx *k, shared_block *along) {
   return true;
 }
 sz rolling_points(kctx *k, sz points, lv *from, lv *to) {
-  enum { EACH = 2, MAX_THREADS = 1024 }; /* chunks of a thread; threads of a run */
+  enum { EACH = 2 }; /* chunks of a thread */
   lbuild *b = &k->e.b;
   const ltype i64 = lt(ET_I64, 1);
-  if (!k->p->threads) k->p->threads = sym_fresh(k->c, "threads", 1, MAX_THREADS);
+  if (!k->p->threads) k->p->threads = sym_fresh(k->c, "threads", 1, MAX_RUN_THREADS);
   sz chunks = sym_min(k->c, points, sym_muli(k->c, k->p->threads, EACH));
   lv n = emit_size(&k->e, points), all = emit_size(&k->e, chunks);
   *from = lb_op(b, OP_IDIV, i64, lb_mul(b, n, lb_lo(b)), all, 0),

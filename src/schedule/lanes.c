@@ -270,7 +270,7 @@ static void store_exchanged(ectx *e, etype t, lv ptr, lv at, sz step, const slot
   }
 }
 void lanes_store_runs(ectx *e, result *all, uint32_t n) {
-  enum { SLOTS = 256 };
+  enum { SLOTS = 4 * MAX_LANES }; /* the rows of four squares */
   uint32_t L = e->lanes;
   for (uint32_t i = 0; i < n; i++) {
     etype t = xt(e->m, all[i].t)->type;

@@ -11,8 +11,9 @@
 #include "schedule/tile.h"
 #include <string.h>
 
-/* points that are read together where a lane's points lie side by side: a line of the cache is then read once */
-enum { STRIP = 16 };
+/* points of 4 bytes that are read together where a lane's points lie side by side: a line of the cache is then read
+ * once */
+enum { STRIP = BUFFER_ALIGN / 4 };
 
 int64_t packing_items(const packing *k) {
   int64_t n = k->panels;

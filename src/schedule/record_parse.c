@@ -1,8 +1,6 @@
 /* How is a text of schedules read? See record.h for its form: a directive a line, # begins a comment. */
 #include "schedule/record.h"
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_DEPTH = 8 };
@@ -160,7 +158,7 @@ static tensor_record read_tensor(reader *r, srcpos at) {
 }
 static uint32_t count_of(reader *r, srcpos at, const char *digits, const char *what) {
   char *end;
-  const unsigned long long n = strtoull(digits, &end, 10);
+  const int64_t n = int_parse(digits, &end);
   if (!isdigit((unsigned char)*digits) || *end || n >= UINT32_MAX)
     error(r, at, "expected %s; found `%s`", what, digits);
   return (uint32_t)n;

@@ -1,0 +1,106 @@
+/* What choices take (cost/cost.h): shapes, forms and turning points that follow from a machine's figures. */
+#include "cost/cost.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+/* 16 registers of 8 floats, two multiply-adds and two loads a cycle, each of four cycles. */
+static target machine(void) {
+  target t = target_defaults();
+  t.vector_bits = 256, t.vector_registers = 16, t.fma_per_cycle = 2, t.fma_latency = 4, t.loads_per_cycle = 2;
+  t.l1 = 32 << 10, t.l1_ways = 8, t.l2 = 512 << 10, t.l3 = 8 << 20;
+  return t;
+}
+static tile_shape shape_of(const target *t, int64_t rows, int64_t vectors) {
+  const tile_costs k = cost_tiles(t, &(tile_operands){.registers = t->vector_registers,
+                                                      .lanes = 8,
+                                                      .steps = 64,
+                                                      .panel_bytes = 4,
+                                                      .row_bytes = 4,
+                                                      .row_stride = 260,
+                                                      .rows = rows});
+  return cost_tile_shape(&k, (size_range){rows, rows}, (size_range){vectors, vectors});
+}
+static void test_tiles(void **s) {
+  (void)s;
+  target t = machine();
+  /* accumulators, a vector of each panel and a value of a row fill the registers; 12 sums hide eight in flight */
+  const tile_shape large = shape_of(&t, 480, 48);
+  assert_true(large.rows * large.vectors + large.vectors + 1 <= 16 && large.rows * large.vectors >= 12);
+  assert_int_equal(shape_of(&t, 480, 1).vectors, 1); /* no wider than the product */
+  assert_int_equal(shape_of(&t, 1, 48).rows, 1);
+  t.vector_registers = 32;
+  const tile_shape larger = shape_of(&t, 480, 48);
+  assert_true(larger.rows * larger.vectors > large.rows * large.vectors);
+}
+static void test_lanes(void **s) {
+  (void)s;
+  const target t = machine();
+  const lane_access contiguous = {.pattern = LANE_CONTIGUOUS}, gathered = {.pattern = LANE_GATHERED},
+                    strided = {.pattern = LANE_STRIDED}, copied = {.pattern = LANE_STRIDED, .reuse = 64};
+  const double best = cost_lane_access(&t, &contiguous);
+  assert_true(best > cost_lane_access(&t, &copied));
+  assert_true(cost_lane_access(&t, &copied) > 0 && cost_lane_access(&t, &strided) < 0);
+  assert_true(cost_lane_access(&t, &gathered) < cost_lane_access(&t, &strided));
+  assert_true(cost_lane(best, 64, 8, false, 0) > cost_lane(best, 9, 8, false, 0)); /* 7 of 16 lanes idle */
+}
+/* 3x3 taps: tiles of 4 x 4 outputs by 6 x 6 products, or the plain sum. */
+static double product_of(const target *t, double channels, bool plain) {
+  const bilinear_axis form = {56, 4, 6, 3, 3, 1, 1, 1, 3, 2.5, 4, false, false},
+                      sum = {56, 1, 3, 3, 3, 1, 1, 1, 0, 0, 0, false, false};
+  const bilinear_axis two[] = {plain ? sum : form, plain ? sum : form};
+  return cost_bilinear_compared(t,
+                                &(bilinear_product){.rows = 1,
+                                                    .batch = 1,
+                                                    .columns = channels,
+                                                    .channels = channels,
+                                                    .has_columns = true,
+                                                    .lanes = 8,
+                                                    .fma = 2,
+                                                    .registers = 16,
+                                                    .axes = 2,
+                                                    .axis = two},
+                                plain);
+}
+static void test_bilinear(void **s) {
+  (void)s;
+  const target t = machine();
+  assert_true(product_of(&t, 128, false) < product_of(&t, 128, true)); /* a quarter of the products */
+  assert_true(product_of(&t, 2, false) > product_of(&t, 2, true));     /* more sums than products */
+}
+static void test_blocks(void **s) {
+  (void)s;
+  target t = machine();
+  block_product b = {.rows = 2048, .lanes = 2048, .depth = 2048, .inner = 1, .size = 4, .width = 16, .tile_rows = 6};
+  const block_shape shape = cost_block(&t, &b);
+  assert_true(cost_blocks_possible(&t, &b) && cost_blocks_pay(&t, &b));
+  assert_true(shape.step * shape.panels * b.width * b.size <= (int64_t)t.l2 / 2);
+  t.near_cache = 1 << 18; /* sums of so many bytes wait, at most, but for the rows of a tile */
+  assert_true(cost_block_rows(&t, &b, &shape) * shape.panels * b.width * b.size <=
+              (int64_t)t.near_cache + b.tile_rows * shape.panels * b.width * b.size);
+  b.depth = 64;
+  assert_false(cost_blocks_pay(&t, &b));
+}
+static void test_turning_points(void **s) {
+  (void)s;
+  const target t = machine();
+  const window_reduction large = {false, 112, 106, 7, 7}, small = {false, 57, 56, 2, 2};
+  assert_true(cost_separate_window(&large) && !cost_separate_window(&small));
+  assert_true(cost_written_out(4, 8) && !cost_written_out(4, 9) && !cost_written_out(5, 1));
+  assert_true(cost_repeats(&t, false, 64, 4, 5) && !cost_repeats(&t, false, 64, 4, 6));
+  assert_true(cost_repeats(&t, true, 64, 4, 12) && !cost_repeats(&t, true, 64, 4, 13));
+  assert_true(cost_chunk_rows(480, 6) == 42 && cost_chunk_rows(5, 6) == 6);
+  /* what one thread does serially takes 16 times as long as on vectors */
+  assert_true(cost_work(&t, WORK_SERIAL, 1000, 0) == 16 * cost_work(&t, WORK_VECTORS, 1000, 0));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_tiles),  cmocka_unit_test(test_lanes),          cmocka_unit_test(test_bilinear),
+      cmocka_unit_test(test_blocks), cmocka_unit_test(test_turning_points),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
