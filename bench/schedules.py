@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""How good are the default schedules? Tries others around the default of one kernel, and ranks them.
+"""How good are the default schedules? Measures others around the default of one kernel, and ranks them.
 
-    PYTHONPATH=build/python bench/schedules.py [--threads N] [--bursts 15] [--markdown] [NAME...]
+    PYTHONPATH=build/python bench/schedules.py [--threads N] [--bursts 15] [--most 1000] [--write docs/scheduling.md]
+        [NAME...]
 
-Needs the package einkorn and PyPI's onnx and numpy. Each NAME (default: all of KERNELS) is a model of one operator. Its
-slowest kernel is varied: size of the tile, variable on the lanes, order of the loops and of the sum, panels outside or
-inside, packing, blocks, unrolling, prefetch, chunks; one of these at a time, and each tile with each of the others. All
-that are legal are measured once, the ten best and the default again in turns. Told are how many there were, how many
-were refused, how much slower the slowest tenth is than the best, and which part of the best's speed the default has."""
+Needs the package einkorn and PyPI's onnx and numpy. Each NAME (default: all of KERNELS) is a model of one operator. The
+schedules of its slowest kernel are those that `einkorn show --stage candidates` prints, or as many of them, evenly
+apart, as --most says. All that are legal are measured twice, the ten best and the default again in turns. Told are how
+many there were, how many primitives they change, how many were refused, how much slower the slowest tenth is than the
+best, which part of the best's speed the default has, and how well the ranks of the estimated cycles (--stage cost)
+agree with those of the measured times (Spearman's correlation). --write puts the table into that page."""
 import argparse
-import itertools
 import math
 import statistics
 import time
@@ -63,68 +64,6 @@ KERNELS = {
     "LSTM, 32 steps of 256": lambda: model("LSTM", [[32, 1, 256]], [[1, 1024, 256], [1, 1024, 256]],
                                            {"hidden_size": 256}, 4),
 }
-DROPPED = { # what hangs on a primitive, and is left to the compiler when that is changed
-    "lanes": "rows tile panels strip block unroll pack buffer reduce",
-    "rows": "tile panels strip block unroll pack buffer",
-    "tile": "strip block", "panels": "strip block buffer", "reduce": "unroll block buffer", "order": "tile strip block",
-    "pack": "block", "unroll": "", "block": "", "prefetch": "",
-}
-
-
-class Kernel:
-    """A kernel's block of a text of schedules: its lines, by nest."""
-
-    def __init__(self, text):
-        self.head, *lines = text.split("\n")
-        self.own, self.nests, at = [], [], None
-        for line in lines:
-            words = line.split()
-            if words[:1] == ["nest"]:
-                at = (line, [])
-                self.nests.append(at)
-            elif words == ["}"]:
-                at = None
-            elif words:
-                (at[1] if at else self.own).append(words)
-
-    def with_changes(self, nest, changes):
-        """Its text, where in that nest each {primitive: words} is changed, and what hangs on it is left out."""
-        out = [self.head] + ["  " + " ".join(w) for w in self.own if w[0] not in ("chunks",)]
-        for i, (line, directives) in enumerate(self.nests):
-            dropped = " ".join(DROPPED[p] for p in changes).split() if i == nest else []
-            out.append(line)
-            for words in directives:
-                if i != nest or (words[0] not in changes and words[0] not in dropped):
-                    out.append("    " + " ".join(words))
-            out += ["    %s %s" % (p, words) for p, words in changes.items() if i == nest]
-            out.append("  }")
-        return "schedules 1\n" + "\n".join(out) + "\n}\n"
-
-
-def alternatives(directives):
-    """{primitive: other words} of a nest, one change each; the sizes of tiles apart."""
-    has = {}
-    for words in directives:
-        has.setdefault(words[0], words[1:])
-    order, reduced = has.get("order", []), has.get("reduce", [])
-    lanes = has["lanes"][-1] if len(has["lanes"]) > 1 else "16"
-    out = [{"lanes": "%s %s" % (v, lanes)} for v in order + reduced if v != has["lanes"][0]]
-    out += [{"rows": v} for v in order if v not in (has["lanes"][0], has["rows"][0])]
-    if "panels" in has:
-        out.append({"panels": "inside" if has["panels"] == ["outside"] else "outside"})
-    out += [{"reduce": " ".join(p)} for p in itertools.permutations(reduced) if list(p) != reduced]
-    if has.get("pack", ["none"]) != ["none"]:
-        out.append({"pack": "none"})
-    if reduced:
-        out.append({"unroll": reduced[-1] if has.get("unroll") == ["none"] else "none"})
-        out += [{"block": "%s %d panels %d rows 96" % (reduced[0], n, p)} for n in (64, 128, 256) for p in (2, 4)]
-    out.append({"prefetch": "off" if has.get("prefetch") == ["on"] else "on"})
-    tiles = [(m, v) for m in (1, 2, 3, 4, 6, 8, 10, 12, 14) for v in (1, 2, 3, 4, 6) if m * v <= 30]
-    if has["rows"] == ["none"]:
-        tiles = [(1, v) for v in (1, 2, 3, 4, 6, 8, 12)]
-    return out, [{"tile": "%d %d" % t} for t in tiles]
-
-
 class Candidate:
     def __init__(self, source, text, threads):
         self.text = text
@@ -145,29 +84,61 @@ class Candidate:
 
 
 def slowest(module, text):
-    """The block of the kernel that takes most time, of a text with all."""
+    """The name of the kernel that takes most time, as k3, and the line that names it in the text of all schedules."""
     blocks = [b for b in text.split("\n\n") if b.startswith("kernel")]
     random = {p.name: RANDOM.standard_normal(p.shape, dtype=numpy.float32) for p in module.inputs}
     times = {k["name"]: k["ms"] for k in module.kernels(random)} if len(blocks) > 1 else {}
-    return max(blocks, key=lambda b: (times.get(b.split()[1], 0), "reduce" in b))
+    block = max(blocks, key=lambda b: (times.get(b.split()[1], 0), "reduce" in b))
+    return block.split()[1], block.split("\n")[0]
 
 
-def tried(name, threads, bursts):
+def candidates(module, head, most):
+    """Of the kernel that this line names: texts, evenly apart, and how many primitives they change."""
+    texts = ["schedules 1\n" + t for t in module.show("candidates").split("schedules 1\n") if "\n" + head in t]
+    texts = texts[::max(1, math.ceil(len(texts) / most))]
+    changed = set()
+    for text in texts:
+        for change in text.split("\n")[1].split(": ", 1)[1].split("; "):
+            words = change.split()
+            changed.add(words[2] if words[0] == "nest" else words[0])
+    return texts, len(changed)
+
+
+def estimated(module, kernel):
+    for line in module.show("cost").split("\n"):
+        words = line.split()
+        if len(words) > 5 and words[5] == kernel + ":":
+            return float(words[0])
+    return math.nan
+
+
+def ranks(values):
+    """Ranks from 0; equal values share their mean rank."""
+    order = numpy.argsort(values, kind="stable")
+    out = numpy.empty(len(values))
+    out[order] = numpy.arange(len(values))
+    for value in set(values):
+        same = [i for i, v in enumerate(values) if v == value]
+        out[same] = numpy.mean(out[same])
+    return out
+
+
+def tried(name, threads, bursts, most):
     source = KERNELS[name]().SerializeToString()
     default = Candidate(source, None, threads)
-    text = einkorn.compile(source, threads=threads, accuracy="strict").show("schedule")
-    kernel = Kernel(slowest(default.module, text))
+    kernel, head = slowest(default.module, default.module.show("schedule"))
+    texts, primitives = candidates(default.module, head, most)
     made, refused = [default], 0
-    for nest, (_, directives) in enumerate(kernel.nests):
-        single, tiles = alternatives(directives)
-        both = [dict(t, **s) for t in tiles for s in single if "tile" not in DROPPED[next(iter(s))]]
-        for changes in single + tiles + both:
-            try:
-                made.append(Candidate(source, kernel.with_changes(nest, changes), threads))
-            except einkorn.EinkornError:
-                refused += 1
-    for c in made:
-        c.burst(), c.burst()
+    for text in texts:
+        try:
+            made.append(Candidate(source, text, threads))
+        except einkorn.EinkornError:
+            refused += 1
+    for _ in range(2):
+        for c in made:
+            c.burst()
+    measured = [min(c.times) for c in made]
+    agree = numpy.corrcoef(ranks([estimated(c.module, kernel) for c in made]), ranks(measured))[0, 1]
     made.sort(key=lambda c: min(c.times))
     slow = statistics.median(min(c.times) for c in made[-max(1, len(made) // 10):])
     best = made[:10] + ([] if default in made[:10] else [default])
@@ -178,7 +149,24 @@ def tried(name, threads, bursts):
             c.burst()
     ranked = sorted(best, key=lambda c: statistics.median(c.times))
     fastest = statistics.median(ranked[0].times)
-    return len(made), refused, slow / fastest, fastest / statistics.median(default.times), ranked[0]
+    part = fastest / statistics.median(default.times)
+    return (len(texts), primitives, refused, slow / fastest, 100 * part, agree), ranked[0]
+
+
+BEGIN, END = "<!-- begin: bench/schedules.py -->\n", "<!-- end: bench/schedules.py -->\n"
+COLUMNS = ("kernel", "tried", "primitives changed", "refused", "slowest tenth / best", "default, of the best's speed",
+           "rank correlation of the estimate")
+
+
+def write(path, rows, mean, agree):
+    with open(path, encoding="utf-8") as file:
+        page = file.read()
+    before, rest = page.split(BEGIN)
+    text = "\n| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|\n"
+    text += "".join("| %s | %d | %d | %d | %.2f | %.0f %% | %.2f |\n" % row for row in rows)
+    text += "\nDefault: %.0f %% of the best (geometric mean). Rank correlation: %.2f (mean).\n\n" % (mean, agree)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(before + BEGIN + text + END + rest.split(END)[1])
 
 
 def main():
@@ -186,20 +174,24 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME", help="kernels of the list; default: all")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--bursts", type=int, default=15, help="turns of the ten best and the default")
-    parser.add_argument("--markdown", action="store_true", help="a table for the documents")
+    parser.add_argument("--most", type=int, default=1000, help="schedules of a kernel, at most")
+    parser.add_argument("--write", metavar="PAGE", help="put the table into this page")
     parser.add_argument("--show", action="store_true", help="print the best schedule of each kernel")
     o = parser.parse_args()
-    form = "%-42s %5d tried %4d refused  slowest tenth %5.2f  default %4.0f %%"
-    if o.markdown:
-        form = "| %s | %d | %d | %.2f | %.0f %% |"
-    parts = []
+    rows = []
     for name in o.names or KERNELS:
-        tries, refused, slow, part, best = tried(name, o.threads, o.bursts)
-        parts.append(part)
-        print(form % (name, tries, refused, slow, 100 * part), flush=True)
+        row, best = tried(name, o.threads, o.bursts, o.most)
+        rows.append((name,) + row)
+        print("%-42s %4d tried, %2d primitives, %3d refused  slowest tenth %5.2f  default %4.0f %%  estimate %5.2f"
+              % rows[-1], flush=True)
         if o.show and best.text:
             print(best.text)
-    print("geometric mean of the default's part: %.0f %%" % (100 * math.exp(sum(map(math.log, parts)) / len(parts))))
+    mean = math.exp(sum(math.log(r[5]) for r in rows) / len(rows))
+    agree = sum(r[6] for r in rows) / len(rows)
+    print("default: %.0f %% of the best (geometric mean); rank correlation of the estimate: %.2f (mean)"
+          % (mean, agree))
+    if o.write:
+        write(o.write, rows, mean, agree)
 
 
 if __name__ == "__main__":

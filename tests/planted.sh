@@ -37,6 +37,11 @@ for f in "$src"/rewrite/{simplify,simplify_reduce,scalar}.c "$src"/passes/pass_*
     "$src"/onnx/{expand,tensor,trees,upgrade,write}.c; do
   if grep -q 'EK_PLANTED("' "$f"; then ok; else bad "no fault is planted in ${f#"$src"/}"; fi
 done
+# ---- the following of each schedule primitive has a fault, too ----
+for primitive in $(sed -n 's/^ *\[P_[A-Z]*\] = {"\([a-z]*\)", OF_.*/\1/p' "$src/schedule/record.c"); do
+  if grep -qx "follow-$primitive" <<<"$names"; then ok
+  else bad "no fault is planted where the primitive $primitive is followed"; fi
+done
 for fault in $names; do
   if grep -q "^$fault " "$here/planted.txt"; then ok
   elif [ -z "$update" ]; then bad "$fault has no line in tests/planted.txt (tests/planted.sh -u $fault)"; fi
@@ -143,7 +148,7 @@ unit test_lists test_sizes test_domain test_bilinear
 unit test_loop
 unit test_program
 unit test_schedule
-unit test_record test_candidates
+unit test_record test_candidates test_refusals
 unit test_codegen
 unit test_sym
 unit test_loop_math

@@ -75,7 +75,7 @@ static void follow_block(kctx *k, const directive *d, const u32vec *vars, int64_
 static int64_t stated_rows(kctx *k, const directive *d, const nest *n) {
   const int64_t rows = after(k, d, "rows", INT32_MAX);
   if (!rows || rows % n->mr) kernel_refuse(k, d, "expected rows, and a multiple of the tile's %u", n->mr);
-  return rows;
+  return rows + EK_PLANTED("follow-block") * (int64_t)n->mr;
 }
 bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   const target *t = k->p->t;
@@ -138,6 +138,11 @@ bool kernel_row_streaming(kctx *k, nest *n, const accesses *acc, const choice *c
     return false;
   for (uint32_t i = 1; i < n->stages.n; i++)
     if (value_reduces(&k->e.view, xs(k->m, n->stages.v[i])->value)) return false;
+  bool lines = false; /* an operand lies along the lanes */
+  for (uint32_t i = 0; i < acc->n; i++)
+    lines |= acc->v[i].leader && !acc->v[i].store && !acc->v[i].constant &&
+             address_coef(&k->e.view, acc->v[i].address, ch->lane) == 1;
+  if (!lines) return false;
   nest_facts *facts = kernel_nest_facts(k, &n->stages);
   if (facts) facts->streams = true;
   if (d && !directive_is(d, d->words.n - 1, "streamed")) return false;

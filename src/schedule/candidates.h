@@ -38,7 +38,7 @@ typedef struct nest_facts {
 /* What the changes of a kernel's schedule are made of, besides the schedule. */
 typedef struct kernel_facts {
   VEC(nest_facts) nests;  /* in the order of execution */
-  VEC(loop_facts) shared; /* variables that all nests share: they can be split */
+  VEC(loop_facts) shared; /* variables that all nests share, and that can be split */
   bool open_work;         /* an open size decides whether the work is worth threads */
 } kernel_facts;
 /* the facts about a nest of that name; NULL: there are none */

@@ -61,7 +61,7 @@ static void follow_tile(kctx *k, const directive *d, choice *ch) {
   if (ch->row2 && mr % (uint32_t)kernel_extent(k, ch->row, 1))
     kernel_refuse(k, d, "%u rows: expected whole multiples of the %lld values of %s", mr,
                   (long long)kernel_extent(k, ch->row, 1), kernel_var_text(k, ch->row));
-  ch->mr = mr, ch->nv = EK_PLANTED("schedule-stated-tile") ? 1 : nv;
+  ch->mr = mr, ch->nv = EK_PLANTED("follow-tile") ? 1 : nv;
   if (ch->l2_mr) ch->l2_mr = mr, ch->l2_nv = nv;
 }
 static void follow_panels(kctx *k, const directive *d, bool outside, choice *ch) {
@@ -70,7 +70,7 @@ static void follow_panels(kctx *k, const directive *d, bool outside, choice *ch)
   else if (!ch->lane || !ch->row || ch->lane_reduced)
     kernel_refuse(k, d, "the nest has no panels: these are of lanes and rows of a sum");
   else
-    ch->lane_outer = outside;
+    ch->lane_outer = outside != EK_PLANTED("follow-panels");
 }
 static void follow(kctx *k, const u32vec *group, const tile_given *g, choice *ch) {
   const directive *lanes = stated(k, group, P_LANES), *rows = stated(k, group, P_ROWS),
@@ -94,6 +94,7 @@ static choice choose(kctx *k, const u32vec *group, const accesses *acc, const u3
   const bool list = rows && *rows->words.v[0] == '('; /* one collapsed variable, or two that the tile collapses */
   g.lane = given_var(k, stated(k, group, P_LANES), domain, red, probe, &g.lane_given);
   g.row = given_var(k, rows, domain, red, probe || list, &g.row_given);
+  g.lane_given &= !EK_PLANTED("follow-lanes"), g.row_given &= !EK_PLANTED("follow-rows");
   g.no_instruction = directive_is(stated(k, group, P_INSTRUCTION), 0, "none");
   choice ch = tile_choose(&k->e.view, group, acc, domain, red, &g);
   if (probe) return ch;

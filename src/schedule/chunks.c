@@ -150,7 +150,8 @@ static void record_chunks(kctx *k, const nest *n, const chunking *c) {
 }
 chunking kernel_chunking(kctx *k, nest *n, const accesses *acc, ex lane_load) {
   const directive *d = stated(k, NULL, P_CHUNKS);
-  const chunking c = d ? follow_chunks(k, d, n) : default_chunking(k, n, acc, lane_load);
+  const chunking c =
+      d && !EK_PLANTED("follow-chunks") ? follow_chunks(k, d, n) : default_chunking(k, n, acc, lane_load);
   record_chunks(k, n, &c);
   return c;
 }

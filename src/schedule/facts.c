@@ -56,7 +56,6 @@ void kernel_note_nest(kctx *k, const u32vec *group, const accesses *acc, const u
   add_operands(k, acc, &n);
   vec_push(k->p->l->a, k->facts->nests, n);
 }
-void kernel_note_shared(kctx *k) {
-  for (uint32_t i = 0; k->facts && i < k->outer.n; i++)
-    vec_push(k->p->l->a, k->facts->shared, loop_of(k, k->outer.v[i], false));
+void kernel_note_shared(kctx *k, atom v) {
+  if (k->facts) vec_push(k->p->l->a, k->facts->shared, loop_of(k, v, false));
 }

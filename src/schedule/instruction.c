@@ -134,7 +134,8 @@ void kernel_instructions(kctx *k, nest *n) {
     const instruction *by = instruction_of_sum(e->p, red, n->lanes, name);
     tensorised to;
     if (name && !target_instruction(e->p->t, name)) kernel_refuse(k, d, "the target has no instruction %s", name);
-    if (name && !by) kernel_refuse(k, d, "%s does not compute this sum with %u lanes", name, n->lanes);
+    if (name && !by && !EK_PLANTED("follow-instruction"))
+      kernel_refuse(k, d, "%s does not compute this sum with %u lanes", name, n->lanes);
     n->computable[i] = by != NULL;
     if (!by || directive_is(d, 0, "none")) continue;
     const char *why = cannot(e, n, i, by, &to);

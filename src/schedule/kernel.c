@@ -89,7 +89,7 @@ static bool one_for_all_steps(ectx *e, const nest *n, const access *a) {
 static bool may_pack(kctx *k, const nest *n, tid t) {
   uint32_t at = 0;
   const directive *d = stated_next(k, &n->stages, P_PACK, &at);
-  bool may = !d;
+  bool may = !d || EK_PLANTED("follow-pack");
   for (; d; d = stated_next(k, &n->stages, P_PACK, &at)) may |= directive_is(d, 0, xt(k->m, t)->name);
   return may;
 }
@@ -255,10 +255,10 @@ static void follow_reduce(kctx *k, const directive *d, uint32_t stage, u32vec *r
   for (uint32_t i = 0; i < red->n; i++)
     if (order.v[i] != red->v[i] && schedule_is_arg((rop)exn(k->m, xs(k->m, stage)->value)->op))
       kernel_refuse(k, d, "of equal values the first one counts, in the order of the formula");
-  *red = order;
+  if (!EK_PLANTED("follow-reduce")) *red = order;
 }
 static atom stated_window(kctx *k, const directive *d, const choice *ch, const u32vec *red) {
-  if (directive_is(d, 0, "none")) return 0;
+  if (directive_is(d, 0, "none") || EK_PLANTED("follow-unroll")) return 0;
   const atom v = kernel_var(k, d, d->words.v[0], red);
   if (v != red->v[red->n - 1]) kernel_refuse(k, d, "%s is not the innermost variable of the sum", d->words.v[0]);
   if (!ch->row || ch->lane_reduced) kernel_refuse(k, d, "only tiles with rows have their steps written out");
@@ -502,7 +502,7 @@ static void decide_threads(kctx *k) {
   const directive *d = stated(k, NULL, P_THREADS);
   if (k->facts) k->facts->open_work = k->l.where != 0;
   if (directive_is(d, 0, "never"))
-    k->parallel = false, k->l.where = 0;
+    k->parallel = EK_PLANTED("follow-threads"), k->l.where = 0;
   else if (directive_is(d, 0, "always"))
     k->parallel = true, k->l.where = 0;
   else if (d && !directive_is(d, 0, "enough"))

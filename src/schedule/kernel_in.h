@@ -161,9 +161,9 @@ void kernel_record_word(kctx *k, directive *d, const char *word);
 void kernel_record_number(kctx *k, directive *d, int64_t n);
 void kernel_record_vars(kctx *k, const u32vec *group, primitive is, const u32vec *vars);
 void kernel_record_nest(kctx *k, const nest *n); /* what is decided of a nest, but for the order of its loops */
-/* facts.c: facts about the nest of a group, and about the kernel's shared variables, where somebody asks for them */
+/* facts.c: facts about the nest of a group, and about a shared variable that can be split, where somebody asks */
 void kernel_note_nest(kctx *k, const u32vec *group, const accesses *acc, const u32vec *domain, const u32vec *red);
-void kernel_note_shared(kctx *k);
+void kernel_note_shared(kctx *k, atom v);
 nest_facts *kernel_nest_facts(const kctx *k, const u32vec *group); /* NULL: nobody asks for them */
 /* loop_order.c: the loops of a group of its own, collapsed where addresses allow it; sum: it has a reduction */
 void kernel_loop_order(kctx *k, const u32vec *group, u32vec *domain, bool sum);

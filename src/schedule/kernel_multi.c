@@ -364,11 +364,26 @@ static bool is_block(kctx *k, const directive *d, uint32_t at) {
   return at < k->nshared_blocks && d->words.n == 2 && directive_is(d, 0, kernel_var_text(k, b->var)) &&
          kernel_number(k, d, d->words.v[1], 1, INT64_MAX) == max64(b->size, 1);
 }
-static void follow_split(kctx *k, const directive *d) {
+/* The nest that has fewer values of a shared variable than there are, and runs under a condition on it; NULL: none. */
+static const grp *group_of_fewer(kctx *k, const grps *gs, atom v) {
+  for (uint32_t g = 0; g < gs->n; g++) {
+    const stage *s = xs(k->m, gs->v[g].stages.v[0]);
+    for (uint32_t i = 0; i < s->naxes; i++)
+      for (uint32_t j = 0; j < s->axes[i].n; j++)
+        if (kernel_canon(k, s->axes[i].d[j].var) == v && !sym_eq(k->c, sym_extent(k->c, v), s->axes[i].d[j].extent))
+          return &gs->v[g];
+  }
+  return NULL;
+}
+static void follow_split(kctx *k, const grps *gs, const directive *d) {
   if (d->words.n < 2 && directive_is(d, 0, "none")) return;
   if (d->words.n < 2) kernel_refuse(k, d, "expected %s", primitive_forms[P_SPLIT].words);
   const shared_block b = {.var = kernel_var(k, d, d->words.v[0], &k->outer),
-                          .size = kernel_number(k, d, d->words.v[1], 1, INT32_MAX)};
+                          .size = kernel_number(k, d, d->words.v[1], 1, INT32_MAX) + EK_PLANTED("follow-split")};
+  const grp *fewer = group_of_fewer(k, gs, b.var);
+  if (fewer)
+    kernel_refuse(k, d, "nest %s has fewer values of %s than others", kernel_nest_name(k, &fewer->stages),
+                  d->words.v[0]);
   if (shared_block_of(k, b.var)) kernel_refuse(k, d, "%s is split twice", d->words.v[0]);
   if (k->nshared_blocks == sizeof k->shared_blocks / sizeof *k->shared_blocks)
     kernel_refuse(k, d, "at most %u variables are split", k->nshared_blocks);
@@ -380,14 +395,14 @@ static void decide_shared_blocks(kctx *k, const grps *gs) {
   uint32_t n = 0;
   bool same = true;
   choose_shared_blocks(k, gs);
-  if (roll && (!k->rolling.stage || !is_block(k, roll, 0)))
+  if (roll && !EK_PLANTED("follow-roll") && (!k->rolling.stage || !is_block(k, roll, 0)))
     kernel_refuse(k, roll, "no window slides along %s by %s rows", roll->words.v[0], roll->words.v[1]);
   for (uint32_t at = 0; (d = stated_next(k, NULL, P_SPLIT, &at)); n++)
     same &= !k->rolling.stage && (is_block(k, d, n) || (directive_is(d, 0, "none") && !k->nshared_blocks));
   if (n && roll) kernel_refuse(k, roll, "a kernel that rolls is not split");
   if (!same || (n && n < k->nshared_blocks)) {
     k->nshared_blocks = 0, k->block = 0, k->block_lanes = 0, k->rolling = (rolling){0};
-    for (uint32_t at = 0; (d = stated_next(k, NULL, P_SPLIT, &at));) follow_split(k, d);
+    for (uint32_t at = 0; (d = stated_next(k, NULL, P_SPLIT, &at));) follow_split(k, gs, d);
   }
   record_shared_blocks(k);
 }
@@ -396,7 +411,8 @@ void kernel_multi(kctx *k, grps *gs) {
   ctx *c = k->c;
   sz points = sym_int(c, 1), blocks[3];
   kernel_runs(k, &k->outer);
-  kernel_note_shared(k);
+  for (uint32_t i = 0; i < k->outer.n; i++)
+    if (!group_of_fewer(k, gs, k->outer.v[i])) kernel_note_shared(k, k->outer.v[i]);
   decide_shared_blocks(k, gs);
   for (uint32_t i = 0; i < k->nshared_blocks; i++) {
     shared_block *b = &k->shared_blocks[i];

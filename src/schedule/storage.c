@@ -70,7 +70,7 @@ void storage_separate(splan *p) {
   for (uint32_t i = 0; p->stated && i < p->stated->tensors.n; i++) {
     const tensor_record *r = &p->stated->tensors.v[i];
     const directive *d = record_find_tensor(r, P_IN);
-    if (!d || !is_none(d)) continue;
+    if (!d || !is_none(d) || EK_PLANTED("follow-in")) continue;
     for (uint32_t s = 0; s < m->stages.n; s++) {
       if (xs(m, s)->dead || xs(m, s)->kernel) continue; /* only what has no kernel stores its parts in place */
       for (uint32_t u = 0; u < max64(1, xs(m, s)->updates.n); u++) {
@@ -105,7 +105,7 @@ void storage_follow_order(lay *L, tid t, storage *s) {
     const uint32_t axis = axis_named(L, t, d, d->words.v[i]);
     if (had[axis]) refuse(L->c, xt(L->m, t)->name, d, "%s is there twice", d->words.v[i]);
     had[axis] = true;
-    s->order[i] = axis;
+    if (!EK_PLANTED("follow-layout")) s->order[i] = axis;
   }
   const char *names[MAX_RANK];
   name_axes(L->m, t, names);
@@ -136,7 +136,7 @@ static halo_room widest(lay *L, tid t, const char *fill, const halo_room *like) 
 }
 void storage_follow_halo(lay *L, tid t, storage *s) {
   const directive *d = stated(L->p, t, P_HALO);
-  if (!d) return;
+  if (!d || EK_PLANTED("follow-halo")) return;
   if (is_none(d)) {
     s->halo = (halo_room){0};
     return;
@@ -170,7 +170,8 @@ void storage_follow_pads(lay *L, tid t, storage *s, bool steps) {
     if (!room_may_grow(L, t, s->order, at))
       refuse(L->c, x->name, d, "a variable counts %s together with what is inside of it", d->words.v[i]);
     /* beyond a way of the nearest cache the same of its sets come again */
-    s->pad[axis] = number(L, t, d, i + 1, (int64_t)(L->p->t->l1 / max64(1, L->p->t->l1_ways) / et_bytes(x->type)));
+    s->pad[axis] = EK_PLANTED("follow-pad") +
+                   number(L, t, d, i + 1, (int64_t)(L->p->t->l1 / max64(1, L->p->t->l1_ways) / et_bytes(x->type)));
   }
 }
 void storage_refuse_piece(lay *L, tid piece, tid whole) {

@@ -52,7 +52,7 @@ static vanishing quotients(kctx *k, const u32vec *group) {
 }
 void kernel_emit(kctx *k, nest *n) {
   ectx *e = &k->e;
-  n->no_prefetch = stated_either(k, &n->stages, P_PREFETCH, "off", "on");
+  n->no_prefetch = stated_either(k, &n->stages, P_PREFETCH, "off", "on") && !EK_PLANTED("follow-prefetch");
   kernel_record_nest(k, n);
   vanishing v = k->p->level > 0 && nest_loops(n) ? quotients(k, &n->stages) : (vanishing){0};
   lv all = 0;

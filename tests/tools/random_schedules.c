@@ -195,7 +195,7 @@ static void judge(subject *u, verdict *v) {
       v->code = 1;
       general_reason(of->f, colon + 2, v->why, sizeof v->why);
     } else
-      snprintf(v->why, sizeof v->why, "%d threads: %s", threads, why);
+      snprintf(v->why, sizeof v->why, "%d threads: %.*s", threads, (int)sizeof v->why - 24, why);
     return;
   }
   v->code = 0;
