@@ -11,6 +11,7 @@ enum {
   ROWS_BY_ELEMENT = 2, /* elements of a sum that is read and written, for one of a row */
   CHUNK_ROWS = 512,    /* rows of a chunk, at least, where there are few chunks */
   L3_SHARE = 6,        /* rows that take less than this part of the last cache come from there fast enough */
+  COPY_GAIN = 2,       /* times what a copy takes that it must save: the first tile waits for it, and sums for parts */
   MADE_AGAIN = 4,      /* times as many sums wait where each cut of the rows makes the panels again */
   COPY_ROWS = 128,     /* rows that use a panel again, from which a copy of neighbouring elements pays */
   PLACES = 16,         /* stages in one nest whose many places no cache foresees */
@@ -19,14 +20,27 @@ enum {
 };
 /* parts of a sum are longer than the best by this factor, at most, before they are one more */
 static const double LONGER_PART = 1.25;
+/* part of the second-level cache that a panel takes for which it is too long: what passes through takes the rest */
+static const double LONG_PANEL = 0.625;
 
 bool cost_blocks_possible(const target *t, const block_product *b) {
   return t->l2 && b->lanes / b->width >= 2 && b->rows <= INT32_MAX && b->lanes <= INT32_MAX && b->depth < SAT64;
 }
+/* Are panels that are made in the run read so often that they had better stay in the second-level cache, cut into
+ * parts? Each tile of rows reads its panel again: whole ones from the third-level cache, where they are too long. What
+ * that takes more, for a vector, against what it takes to make the vector; and there must be blocks enough for the
+ * threads, as there would be panels. */
+static bool long_panels(const target *t, const block_product *b) {
+  const double tiles = (double)b->rows / (double)b->tile_rows, vector = (double)(b->vector * b->size),
+               farther = vector / t->l3_bandwidth - vector / t->l2_bandwidth,
+               panel = (double)b->depth * (double)(b->width * b->size);
+  return b->made && panel > LONG_PANEL * (double)t->l2 && tiles * farther >= COPY_GAIN * t->copy_cost &&
+         b->lanes / b->width / cost_block(t, b).panels >= t->chunks / 2;
+}
 bool cost_blocks_pay(const target *t, const block_product *b) {
   const int64_t steps = sat_mul64(b->depth, b->size);
-  return sat_mul64(steps, b->width) >= (int64_t)t->l1 &&
-         sat_mul64(steps, b->rows) >= max64((int64_t)t->l2, (int64_t)t->l3 / L3_SHARE);
+  return long_panels(t, b) || (sat_mul64(steps, b->width) >= (int64_t)t->l1 &&
+                               sat_mul64(steps, b->rows) >= max64((int64_t)t->l2, (int64_t)t->l3 / L3_SHARE));
 }
 block_shape cost_block(const target *t, const block_product *b) {
   const int64_t budget = (int64_t)t->l2 / 2 / b->size, first = b->depth / b->inner, full = b->lanes / b->width;
