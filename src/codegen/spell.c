@@ -14,7 +14,8 @@ static lv nth_element(lbuild *b, const instruction *k, uint32_t operand, lv word
   const ltype w = li(b->f, word)->type;
   const etype part = same[bits / 8];
   lv x = word;
-  if (place) x = lb_op(b, OP_SHR, w, x, lb_const(b, w, (scalar){.i = (int64_t)place * bits}), 0);
+  if (place && !EK_PLANTED("code-spell"))
+    x = lb_op(b, OP_SHR, w, x, lb_const(b, w, (scalar){.i = (int64_t)place * bits}), 0);
   if ((etype)w.elem != part) x = lb_op(b, OP_CAST, lt(part, w.lanes), x, 0, 0);
   return part == t ? x : lb_op(b, OP_BITCAST, lt(t, w.lanes), x, 0, 0);
 }

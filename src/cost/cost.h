@@ -174,6 +174,8 @@ bool cost_streams_pay(const target *t, const line_stream *s);
 bool cost_streamed_sums_fit(const target *t, int64_t rows, int64_t lanes, int64_t size);
 /* are rows so many that a run-time panel is copied even where its vectors are contiguous? */
 bool cost_copy_panel(int64_t rows);
+/* the same, where an instruction of the target wants the panel in groups */
+bool cost_copy_groups(int64_t rows);
 /* does so much stay in a share of a cache, beside all that passes through? */
 bool cost_fits_l1(const target *t, int64_t bytes);
 bool cost_fits_half_l1(const target *t, int64_t bytes);

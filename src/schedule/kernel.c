@@ -123,9 +123,9 @@ static void pack_at_run_time(kctx *k, nest *n, const access *a, const choice *ch
   const tensorised *by = instruction_of(n, a->stage, a->load);
   const int64_t g = by ? by->by->group : 1;
   const bool contiguous = address_coef(&k->e.view, a->address, ch->lane) == 1;
-  if (!ch->row || !ch->lane_outer || a->known ||
-      (contiguous && !p && !by && (n->row.lo || !cost_copy_panel(kernel_extent(k, ch->row, 0)))))
-    return;
+  const bool copied = by ? cost_copy_groups(kernel_extent(k, ch->row, TYPICAL_ROWS))
+                         : !n->row.lo && cost_copy_panel(kernel_extent(k, ch->row, 0));
+  if (!ch->row || !ch->lane_outer || a->known || (contiguous && !p && !copied)) return;
   /* a panel is packed outside the inner loops; a guard may look at them where the address does not */
   bool inside = value_uses(&k->e.view, a->load, ch->row);
   for (uint32_t v = 0; v < n->inner.n; v++) inside |= value_uses(&k->e.view, a->load, n->inner.v[v].var);

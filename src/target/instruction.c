@@ -170,7 +170,7 @@ static const char *read_needs(arena *a, const target *t, instruction *k) {
   const char *flags = k->text[IK_NEEDS] ? k->text[IK_NEEDS] : "",
              *flag = cpu_flag_lacking(a, flags, known.n ? known.s : "");
   if (flag && n && !strncmp(t->triple, "x86_64", 6)) return arena_fmt(a, "no CPU flag `%s` is known", flag);
-  k->usable = !cpu_flag_lacking(a, flags, t->required);
+  k->usable = !cpu_flag_lacking(a, flags, t->required) || EK_PLANTED("target-needs");
   return NULL;
 }
 /* Reports what is wrong with a key; IK_COUNT: with the name. False: nothing is. */

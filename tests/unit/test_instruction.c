@@ -151,6 +151,23 @@ static void test_builtin(void **s) {
   if (!usable) skip();
   assert_true(tried >= 2 * usable);
 }
+/* Of AVX-VNNI, which no processor with a target of its own has without AVX-512: in VEX. */
+static void test_vex(void **s) {
+  (void)s;
+  static const char text[] = "extends = x86-64-v3\nrequires = avx2 fma f16c bmi2 avxvnni\n";
+  const char *path = EK_BINARY_DIR "/vex.target";
+  ctx *c = ctx_new();
+  assert_true(file_write(c, path, text, sizeof text - 1));
+  const target *t = target_get(c, path);
+  assert_non_null(t);
+  const bool here = t->here;
+  const instruction *k = target_instruction(t, "vpdpbusd");
+  assert_true(k->usable && k->x86.vex && !target_instruction(target_get(c, "x86-64-v3"), "vpdpbusd")->usable);
+  if (here) assert_int_equal(try_instruction(t, k), 3);
+  ctx_free(c);
+  remove(path);
+  if (!here) skip();
+}
 /* ---- declarations ------------------------------------------------------------------------------- */
 #define OPERANDS "operands = c: i32[8], a: u8[8, 4], b: i8[8, 4]\n"
 #define FORMULA "formula = c[i] + sum[k] i32(a[i, k]) * i32(b[i, k])\n"
@@ -238,7 +255,7 @@ static void test_spelled(void **s) {
   remove(path), remove(mine);
 }
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_builtin), cmocka_unit_test(test_declarations),
-                                     cmocka_unit_test(test_spelled)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_builtin), cmocka_unit_test(test_vex),
+                                     cmocka_unit_test(test_declarations), cmocka_unit_test(test_spelled)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -441,6 +441,12 @@ static const example examples[] = {
      "stage y: i32[a<N, c<37] out = sum[k<51] i32(x[a, k]) * i32(w[k, c])\n"
      "stage z: i32[b<N, t<3, d<20] out = sum[i<4, j<9] i32(u[j, t, d, i]) * i32(v[b, i, j])\n"
      "output y \"y\"\noutput z \"z\"\n"},
+    {"products of bytes that are taken as signed ones before: no formula of unsigned by signed", "N=3; N=34",
+     "size N\n"
+     "tensor x: u8[N, 48] input \"x\"\n"
+     "tensor w: i8[48, 37] const @\n"
+     "stage y: i32[a<N, c<37] out = sum[k<48] i32(i8(x[a, k])) * i32(w[k, c])\n"
+     "output y \"y\"\n"},
     {"products of bytes, both of the run, of any sizes", "N=1 K=3 M=5; N=9 K=8 M=40; N=35 K=51 M=70; N=4 K=0 M=3",
      "size N\nsize K\nsize M\n"
      "tensor x: u8[N, K] input \"x\"\n"

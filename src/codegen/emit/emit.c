@@ -58,6 +58,7 @@ static void compile(ctx *c, void *arg, uint32_t n) {
   if (k->e->object(c, a, &f, &out)) {
     u->by = k->e;
     out.obj.p = arena_dup(ctx_arena(c), out.obj.p, out.obj.n);
+    out.also.v = arena_dup(ctx_arena(c), out.also.v, out.also.n * sizeof *out.also.v), out.also.cap = out.also.n;
     if (b->o.keep) b->o.keep(b->o.keep_env, out.obj);
   }
   u->out = out;

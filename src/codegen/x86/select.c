@@ -461,8 +461,9 @@ static uint16_t declared_op(sel *e, const instruction *k) {
   uint32_t i = 0;
   while (i < e->x->declared.n && e->x->declared.v[i].by != k) i++;
   if (i == e->x->declared.n) {
-    const vdesc d = {x->map, x->prefix, x->opcode, x->w, S_3, T_FULL, (uint8_t)(x->vex ? NX | (x->w ? W : 0) : E),
-                     N_NONE, k->name};
+    const vdesc d = {x->map, x->prefix, (uint8_t)(x->opcode + EK_PLANTED("x86-declared")), x->w,
+                     S_3,    T_FULL,    (uint8_t)(x->vex ? NX | (x->w ? W : 0) : E),       N_NONE,
+                     k->name};
     vec_push(e->a, e->x->declared, ((x86_declared){d, k}));
   }
   return (uint16_t)(X_DECLARED + i);

@@ -233,6 +233,30 @@ def softmax_axes(net):
     return [[x]]
 
 
+@model("products of bytes without zero points, and with ones of 0: unsigned by signed and signed by unsigned, a "
+       "constant or not, odd lengths, an open length; ConvInteger of 1x1 and of 3x3")
+def byte_products(net):
+    a, b = net.input("a", U8, "m", "k"), net.input("b", I8, "k", "n")
+    c, maps = net.input("c", I8, "m", 51), net.input("maps", U8, 1, 12, 6, 7)
+    net.op("MatMulInteger", a, b, out="inputs")
+    net.op("MatMulInteger", c, net.ints(0, 256, 51, 19).astype(np.uint8), out="constant")
+    net.op("MatMulInteger", a, b, np.uint8(0), np.int8(0), out="zeros")
+    net.op("ConvInteger", maps, net.ints(-128, 128, 20, 12, 1, 1).astype(np.int8), out="points")
+    net.op("ConvInteger", maps, net.ints(-128, 128, 9, 12, 3, 3).astype(np.int8), out="window", pads=[1, 1, 1, 1])
+    net.output("inputs", I32, "m", "n")
+    net.output("constant", I32, "m", 19)
+    net.output("zeros", I32, "m", "n")
+    net.output("points", I32, 1, 20, 6, 7)
+    net.output("window", I32, 1, 9, 6, 7)
+    runs = []
+    for m, k, n in ((5, 7, 18), (17, 64, 40), (33, 1, 3)):
+        x, y = net.ints(0, 256, m, k).astype(np.uint8), net.ints(-128, 128, k, n).astype(np.int8)
+        if m == 17:  # the sums farthest from 0
+            x[0], y[:, 0] = 255, -128
+        runs.append([x, y, net.ints(-128, 128, m, 51).astype(np.int8), net.ints(0, 256, 1, 12, 6, 7).astype(np.uint8)])
+    return runs
+
+
 @model("Gelu in three forms, tanh and erf far from 0: 0 far below, x far above; GridSample and DeformConv at places "
        "from "
        "1e6 to 3e38, infinity and NaN, as inputs and as constants", opset=20)
