@@ -434,35 +434,38 @@ static uint32_t dropped_by(const kernel_record *k, const nest_record *n, const n
   enum {
     ON_TILE = BIT(P_STRIP) | BIT(P_BLOCK) | BIT(P_CHUNKS),
     PACKS = BIT(P_PACK) | BIT(P_INSTRUCTION),
+    FINISH =
+        BIT(P_EDGE) | BIT(P_ACCUMULATORS) | BIT(P_BOUND) | BIT(P_VERSION), /* decided when all else is (finish.c) */
     ON_ROWS = ON_TILE | BIT(P_TILE) | BIT(P_PANELS) | BIT(P_UNROLL) | PACKS | BIT(P_BUFFER)
   };
   switch (c->is) {
   case P_ORDER: { /* other loops, or the same ones in another order? */
     const directive *was = record_find(k, n, P_ORDER);
-    return was && was->words.n == c->to.v[0].words.n ? BIT(P_CHUNKS) | BIT(P_BLOCK)
-                                                     : ON_ROWS | BIT(P_LANES) | BIT(P_ROWS) | BIT(P_REDUCE);
+    const uint32_t last = record_find(k, n, P_REDUCE) ? 0 : BIT(P_UNROLL); /* the innermost loop is another one */
+    return was && was->words.n == c->to.v[0].words.n ? BIT(P_CHUNKS) | BIT(P_BLOCK) | last | FINISH
+                                                     : FINISH | ON_ROWS | BIT(P_LANES) | BIT(P_ROWS) | BIT(P_REDUCE);
   }
   case P_LANES:
-    return EK_PLANTED("schedule-candidates") ? 0 : ON_ROWS | BIT(P_ROWS) | BIT(P_REDUCE);
+    return EK_PLANTED("schedule-candidates") ? 0 : FINISH | ON_ROWS | BIT(P_ROWS) | BIT(P_REDUCE);
   case P_ROWS:
-    return ON_ROWS;
+    return FINISH | ON_ROWS;
   case P_TILE:
-    return ON_TILE | PACKS;
+    return FINISH | ON_TILE | PACKS;
   case P_PANELS:
   case P_STRIP: {
     bool copies = false;
     for (uint32_t i = 0; f && i < f->operands.n; i++) copies |= !f->operands.v[i].constant;
-    return ON_TILE | BIT(P_BUFFER) | (copies ? PACKS : 0);
+    return FINISH | ON_TILE | BIT(P_BUFFER) | (copies ? PACKS : 0);
   }
   case P_REDUCE:
-    return BIT(P_UNROLL) | BIT(P_BLOCK) | BIT(P_BUFFER) | PACKS | BIT(P_CHUNKS);
+    return FINISH | BIT(P_UNROLL) | BIT(P_BLOCK) | BIT(P_BUFFER) | PACKS | BIT(P_CHUNKS);
   case P_UNROLL:
     return PACKS;
   case P_INSTRUCTION:
   case P_PACK:
-    return PACKS | BIT(P_BLOCK) | BIT(P_CHUNKS);
+    return FINISH | PACKS | BIT(P_BLOCK) | BIT(P_CHUNKS);
   case P_BLOCK:
-    return BIT(P_CHUNKS) | PACKS | BIT(P_STRIP);
+    return FINISH | BIT(P_CHUNKS) | PACKS | BIT(P_STRIP);
   case P_SPLIT:
   case P_ROLL:
     return BIT(P_ROLL) | BIT(P_SPLIT);

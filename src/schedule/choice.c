@@ -2,8 +2,6 @@
 #include "schedule/kernel_in.h"
 #include <string.h>
 
-enum { MAX_TILE = 256 }; /* registers of a tile, beyond which its code is absurdly long */
-
 static bool is_none(const directive *d) { return d->words.n == 1 && !strcmp(d->words.v[0], "none"); }
 /* The variable of a directive; *given: there is one, or none is wanted. Among fewer variables than the nest will have
  * (probe) it may be missing. */

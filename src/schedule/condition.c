@@ -41,52 +41,90 @@ static bool counts_nothing(const ex_node *red, etype t, scalar k) {
   return (red->op == RED_MAX || red->op == RED_MIN) && red->acc == t &&
          (memcmp(&k, &id, sizeof k) == 0 || EK_PLANTED("schedule-outside-max"));
 }
-void outside_bounds(ectx *e, const ex_node *red, atom unrolled) {
+/* The factors of the reduction that are loads of which what is read outside counts nothing. */
+static void outside_factors(const index_view *iv, const ex_node *red, u32vec *out) {
+  u32vec fs = {0};
+  if (red->op == RED_SUM)
+    expr_operands(iv->m, red->body, OP_MUL, iv->a, &fs);
+  else
+    vec_push(iv->a, fs, red->body);
+  for (uint32_t i = 0; i < fs.n; i++) {
+    const ex_node *f = exn(iv->m, fs.v[i]);
+    if (f->kind == EX_LOAD && f->otherwise && exn(iv->m, f->otherwise)->kind == EX_CONST &&
+        counts_nothing(red, f->type, exn(iv->m, f->otherwise)->k))
+      vec_push(iv->a, *out, fs.v[i]);
+  }
+}
+/* An index of a load that goes on with one variable of the reduction. */
+typedef struct outside_index {
+  sz at;       /* the index */
+  atom var;    /* the variable */
+  sz coef;     /* its coefficient, a number */
+  int64_t k;   /* the same */
+  sz rest;     /* the index without it */
+  int64_t ext; /* values of the variable */
+  u32vec vars; /* all variables of the index */
+} outside_index;
+static bool outside_index_of(index_view *iv, const ex_node *red, sz index, outside_index *x) {
+  ctx *c = iv->c;
+  *x = (outside_index){.at = view_resolve(iv, index)};
+  sym_atoms(c, x->at, AT_VAR, iv->a, &x->vars);
+  return x->vars.n >= 2 && !sym_uses_kind(c, x->at, AT_DATA) && one_of(red, &x->vars, &x->var) &&
+         sym_linear(c, x->at, x->var, &x->coef, &x->rest) && sym_is_int(c, x->coef, &x->k) && x->k >= 1 &&
+         sym_is_int(c, sym_extent(c, x->var), &x->ext);
+}
+void outside_variables(index_view *iv, const ex_node *red, u32vec *all, u32vec *worth) {
+  u32vec fs = {0};
+  outside_index x;
+  if (red->kind != EX_REDUCE || red->op != RED_SUM || red->nargs < 2) return;
+  outside_factors(iv, red, &fs);
+  for (uint32_t i = 0; i < fs.n; i++) {
+    const ex_node *f = exn(iv->m, fs.v[i]);
+    for (uint32_t d = 0; d < f->nargs; d++) {
+      if (!outside_index_of(iv, red, f->args[d], &x) || x.ext < 2) continue;
+      if (!vec_has(all, x.var)) vec_push(iv->a, *all, x.var);
+      if (cost_bound_pays(x.k * (x.ext - 1), expr_typical(iv->m, xt(iv->m, f->tensor)->shape[d])) &&
+          !vec_has(worth, x.var))
+        vec_push(iv->a, *worth, x.var);
+    }
+  }
+}
+/* The values of its variable for which an index is inside: they go to e->ranges. several: the tile has several values
+ * of row2, of which the first row has the least. asks: it is not known that the halo holds what is read outside. */
+static void outside_range(ectx *e, const outside_index *x, sz size, bool several, bool asks) {
+  ctx *c = e->c;
+  const lv zero = lb_int(&e->b, 0), end = lb_int(&e->b, x->ext);
+  var_range r = {.var = x->var};
+  if (asks) r.facts[0] = x->at, r.facts[1] = sym_addi(c, sym_sub(c, size, x->at), -1);
+  e->r = several ? e->mr - 1 : 0;
+  const lv from = emit_size(e, sym_ceildiv(c, sym_neg(c, x->rest), x->coef));
+  e->r = 0;
+  const lv to = emit_size(e, sym_addi(c, sym_div(c, sym_addi(c, sym_sub(c, size, x->rest), -1), x->coef),
+                                      1 - EK_PLANTED("schedule-outside")));
+  r.lo = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_op(&e->b, OP_MAX, lt(ET_I64, 1), from, zero, 0), end, 0);
+  r.hi = lb_op(&e->b, OP_MAX, lt(ET_I64, 1), lb_op(&e->b, OP_MIN, lt(ET_I64, 1), to, end, 0), zero, 0);
+  vec_push(e->a, e->ranges, r);
+}
+void outside_bounds(ectx *e, const nest *n, const ex_node *red, atom unrolled) {
   u32vec fs = {0};
   ctx *c = e->c;
   if (e->p->level == 0) return;
-  if (red->op == RED_SUM)
-    expr_operands(e->m, red->body, OP_MUL, e->a, &fs);
-  else
-    vec_push(e->a, fs, red->body);
+  outside_factors(&e->view, red, &fs);
   for (uint32_t i = 0; i < fs.n; i++) {
     const ex_node *f = exn(e->m, fs.v[i]);
-    if (f->kind != EX_LOAD || !f->otherwise || exn(e->m, f->otherwise)->kind != EX_CONST ||
-        !counts_nothing(red, f->type, exn(e->m, f->otherwise)->k))
-      continue;
     for (uint32_t d = 0; d < f->nargs; d++) {
-      sz at = view_resolve(&e->view, f->args[d]), coef, rest,
-         past = sym_addi(c, sym_sub(c, xt(e->m, f->tensor)->shape[d], at), -1);
-      u32vec vars = {0};
-      var_range r = {0};
-      int64_t k, size, ext;
-      sym_atoms(c, at, AT_VAR, e->a, &vars);
-      if (vars.n < 2 || sym_uses_kind(c, at, AT_DATA) || !one_of(red, &vars, &r.var) || vec_has(&vars, e->row) ||
-          vec_has(&vars, e->lane))
+      const sz size = xt(e->m, f->tensor)->shape[d];
+      outside_index x;
+      sz coef;
+      int64_t k;
+      if (!outside_index_of(&e->view, red, f->args[d], &x) || vec_has(&x.vars, e->row) || vec_has(&x.vars, e->lane))
         continue;
-      /* the tile has several of its values: the first row has the least one */
-      bool several = vec_has(&vars, e->row2);
-      if (several && (e->row_fold > 1 || !sym_linear(c, at, e->row2, &coef, NULL) || !sym_is_int(c, coef, &k) || k < 1))
+      const bool several = vec_has(&x.vars, e->row2);
+      if (several &&
+          (e->row_fold > 1 || !sym_linear(c, x.at, e->row2, &coef, NULL) || !sym_is_int(c, coef, &k) || k < 1))
         continue;
-      if (!sym_linear(c, at, r.var, &coef, &rest) || !sym_is_int(c, coef, &k) || k < 1 ||
-          !sym_is_int(c, sym_extent(c, r.var), &ext))
-        continue;
-      size = expr_typical(e->m, xt(e->m, f->tensor)->shape[d]);
-      bool asks =
-          r.var != unrolled && !view_in_range(e->c, view_halo(&e->view, fs.v[i]), d, at, xt(e->m, f->tensor)->shape[d]);
-      if (asks && several) continue;
-      if (!asks && (red->op != RED_SUM || red->nargs < 2 || ext < 2 || !cost_bound_pays(k * (ext - 1), size))) continue;
-      r.facts[0] = asks ? at : 0, r.facts[1] = asks ? past : 0;
-      lv zero = lb_int(&e->b, 0), end = lb_int(&e->b, ext);
-      e->r = several ? e->mr - 1 : 0;
-      lv from = emit_size(e, sym_ceildiv(c, sym_neg(c, rest), coef));
-      e->r = 0;
-      lv to =
-          emit_size(e, sym_addi(c, sym_div(c, sym_addi(c, sym_sub(c, xt(e->m, f->tensor)->shape[d], rest), -1), coef),
-                                1 - EK_PLANTED("schedule-outside")));
-      r.lo = lb_op(&e->b, OP_MIN, lt(ET_I64, 1), lb_op(&e->b, OP_MAX, lt(ET_I64, 1), from, zero, 0), end, 0);
-      r.hi = lb_op(&e->b, OP_MAX, lt(ET_I64, 1), lb_op(&e->b, OP_MIN, lt(ET_I64, 1), to, end, 0), zero, 0);
-      vec_push(e->a, e->ranges, r);
+      const bool asks = x.var != unrolled && !view_in_range(c, view_halo(&e->view, fs.v[i]), d, x.at, size);
+      if (asks ? !several : vec_has(&n->bounds, x.var)) outside_range(e, &x, size, several, asks);
     }
   }
 }

@@ -1,6 +1,6 @@
 /* Which results of a tile does nobody read? Where the rows of a tile count two variables (nest.h: row2), the last
  * products of a form whose last tile is smaller, for one: the rest of a tile goes on without them, and the stage
- * says how many they are (for reports). */
+ * says how many they are (for reports). That follows from the formulas and the tile; nothing is chosen here. */
 #include "schedule/nest.h"
 
 enum { VALUES = BITSET_WORD };

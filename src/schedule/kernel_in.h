@@ -151,6 +151,7 @@ atom kernel_var_named(kctx *k, const char *word, const u32vec *among);
 atom kernel_var(kctx *k, const directive *d, const char *word, const u32vec *among);
 const char *kernel_var_text(kctx *k, atom v);
 const char *kernel_inside(kctx *k, const char *list); /* a list without its parentheses */
+const char *kernel_size_text(kctx *k, sz size);
 void kernel_name_vars(kctx *k, const u32vec *stages); /* names the variables of the formulas, in their order */
 void kernel_name_joined(kctx *k, atom w, atom u, atom v);
 /* u = uv[0] became quotient (0: it has one value) and w, of u's rest by n and uv[1] */
@@ -219,7 +220,17 @@ bool kernel_row_streaming(kctx *k, nest *n, const accesses *acc, const choice *c
 void blocking_chunks(kctx *k, nest *n);
 /* from here to the end of the kernel it is known that these variables have values: no range is empty */
 void kernel_runs(kctx *k, const u32vec *vars);
-/* versions.c: the nest, in two versions where that pays */
+/* finish.c: decides what is left to decide of a nest, and records it */
+void kernel_finish(kctx *k, nest *n);
+/* Where a quotient of a nest is 0. */
+typedef struct condition {
+  sz if_ge0;  /* where this is at least 0 */
+  bool usual; /* it is so for large sizes */
+} condition;
+typedef VEC(condition) conditions;
+enum { MAX_CONDITIONS = 4 }; /* of a version of a nest, unless they are stated */
+void kernel_quotients(kctx *k, const u32vec *group, conditions *out); /* versions.c */
+/* versions.c: the nest, in two versions where there are conditions */
 void kernel_emit(kctx *k, nest *n);
 void kernel_groups(kctx *k, const u32vec *stages, grps *out);
 /* A product of sizes. */

@@ -8,6 +8,9 @@
  *           What is
  *           stored side by side may also be different results of the tile (the classes of a stride, the pieces of
  *           a placement), in turn with its rows.
+ *
+ * Which of these an access is follows from its address and the tile. Nothing is chosen here: what it takes was part of
+ * the choice of the lanes (tile.c).
  */
 #include "schedule/emit.h"
 #include "cost/cost.h"

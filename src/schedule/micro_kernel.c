@@ -431,21 +431,14 @@ static void combine_lanes(ectx *e, const tile_reduction *x, etype to, lv *regs) 
 }
 
 /* ---- a reduction of each lane on its own ----------------------------------------------------- */
-/* A tile of few sums waits for each of them from step to step: of an open number of rows, which has tiles of every
- * height, the few have two sums each, of every second point. */
+/* Has this tile two accumulators for each sum? Not where something else is done at each point. */
 static bool sums_twice(ectx *e, const nest *n, const tile_reduction *x) {
-  enum { MAX_WAITING = 6 };
-  const u32vec *vars = x->vars;
-  const ex_node *red = x->red;
-  if (x->tile.mr * x->tile.nv > MAX_WAITING || !n->row.var || sym_is_int(e->c, n->row.extent, NULL) ||
-      (n->blocking.on && n->blocking.panels) || red->op != RED_SUM || red->where ||
-      et_kind((etype)red->acc) != K_FLOAT || !vars->n || e->tensorised || e->window || e->streams.n ||
-      schedule_adds_loads(e->m, red))
+  if (x->tile.mr * x->tile.nv > n->paired_sums || (n->blocking.on && n->blocking.panels) || e->window || e->streams.n ||
+      !nest_adds_pairs(e->m, n, x->stage))
     return false;
   for (uint32_t i = 0; i < e->ranges.n; i++)
-    if (e->ranges.v[i].var == vars->v[vars->n - 1]) return false;
-  int64_t ext = sym_int_or(e->c, sym_extent(e->c, vars->v[vars->n - 1]), 1);
-  return ext > 2 && ext % 2 == 0;
+    if (e->ranges.v[i].var == x->vars->v[x->vars->n - 1]) return false;
+  return true;
 }
 /* Fetches ahead, computes the operands that come before the sum, and emits the reduction's loops. */
 static void sum_tile(ectx *e, const nest *n, const tile_reduction *x, bool is_long) {
@@ -575,7 +568,7 @@ static bool reduce_tile(ectx *e, const nest *n, const register_tile *t, uint32_t
   start_accumulators(e, n, &x);
   uint32_t nr = e->ranges.n;
   bool conditional = open_condition(e, &red);
-  outside_bounds(e, &red, n->windows[i]);
+  outside_bounds(e, n, &red, n->windows[i]);
   tile_ranges(e, n, i, t);
   uint32_t mark = sym_mark(e->c);
   for (uint32_t k = nr; k < e->ranges.n; k++)

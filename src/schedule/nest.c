@@ -158,18 +158,6 @@ static lv there_and_back(ectx *e, const nest *n, lv i, lv lo, lv hi, int64_t ste
 }
 typedef void nest_body(ectx *e, nest *n, void *arg); /* what stands inside loops */
 static nest_body all_vars;
-/* A loop of few steps, each of which does little and for one place only, is written out. */
-static bool written_out(ectx *e, const nest *n, const nvar *v) {
-  const int64_t ext = sym_int_or(e->c, v->extent, MAX_WRITTEN_OUT + 1);
-  uint64_t ops = 0;
-  if (v->lo || n->lane.var || ext > MAX_WRITTEN_OUT) return false;
-  for (uint32_t i = 0; i < n->stages.n; i++) {
-    ex x = xs(e->m, n->stages.v[i])->value;
-    if (!x || n->reds[i].n) return false;
-    ops += 1 + expr_cost(e->m, x);
-  }
-  return cost_written_out(ext, ops);
-}
 static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, nest_body *then, void *arg);
 /* Calls `then` at value i of the first of vs. */
 static void at_value(ectx *e, nest *n, const nvar *vs, lv i, uint32_t k, nest_body *then, void *arg) {
@@ -185,7 +173,7 @@ static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, nest_body *t
     then(e, n, arg);
     return;
   }
-  if (k == 1 && then != all_vars && written_out(e, n, vs)) {
+  if (k == 1 && then != all_vars && n->written_out) {
     for (int64_t at = 0; at < sym_int_or(e->c, vs->extent, 0) - EK_PLANTED("schedule-written"); at++)
       at_value(e, n, vs, lb_int(&e->b, at), k, then, arg);
     return;
@@ -482,12 +470,6 @@ static void block_rows(ectx *e, nest *n) {
   }
   row_tiles(e, n, &(tile_lanes){.nv = n->nv, .lanes = L, .looped = true});
 }
-/* Do the last lanes, fewer than a vector, run as a panel like those before, of which less is read and stored? Where a
- * tile has many values, code of their own would be as long as that of all others. */
-static bool masks_last_panel(const ectx *e, const nest *n, int64_t full, int64_t rest) {
-  return e->p->t->masks && full && rest && n->nv == 1 && cost_shares_edge_code(n->stages.n) && !n->lane.lo &&
-         !n->blocking.panels && !n->rows_outer;
-}
 /* All full panels of a known number of lanes, of which there is one at least. */
 static void full_panels(ectx *e, nest *n, int64_t full) {
   const uint32_t L = lanes_of(n), W = n->nv * L;
@@ -516,7 +498,7 @@ static void full_panels(ectx *e, nest *n, int64_t full) {
     lb_end(&e->b);
   }
 }
-/* Full panels, and the last one with its last lanes masked, in one loop: see masks_last_panel. */
+/* Full panels, and the last one with its last lanes masked, in one loop. */
 static void masked_panels(ectx *e, nest *n, int64_t ext, int64_t full) {
   const uint32_t L = lanes_of(n), W = n->nv * L;
   lv i;
@@ -582,7 +564,7 @@ static void lane_tiles(ectx *e, nest *n, void *arg) {
   const int64_t W = (int64_t)n->nv * L, ext = in_units(e, &n->lane, W), full = ext / W, rest = ext % W;
   if (ext < 0)
     open_lanes(e, n);
-  else if (masks_last_panel(e, n, full, rest))
+  else if (n->masked_edge)
     masked_panels(e, n, ext, full);
   else {
     if (full) full_panels(e, n, full);
@@ -753,6 +735,7 @@ void nest_update(ectx *e, uint32_t si, const map *stored) {
       a.along = u->vars[u->nvars - 1], a.lanes = nest_lanes(&e->view, &(u32vec){.v = &si, .n = 1});
     for (uint32_t j = 0; j < u->nvars - (a.along != 0); j++)
       vec_push(e->a, vs, ((nvar){.var = u->vars[j], .extent = sym_extent(e->c, u->vars[j])}));
+    n.written_out = vs.n && cost_written_out(sym_int_or(e->c, vs.v[vs.n - 1].extent, MAX_WRITTEN_OUT + 1), 0);
     vars_then(e, &n, vs.v, vs.n, upd_body, &a);
   }
 }

@@ -158,6 +158,16 @@ typedef struct nest {
   cache_blocking blocking;
   /* tensors of the group that go to memory */
   map *stored;
+  /* tiles of so many sums at most have two accumulators for each, of every second point; 0: none have (finish.c) */
+  uint32_t paired_sums;
+  /* the last lanes, fewer than a vector, run as a panel like those before (finish.c) */
+  bool masked_edge;
+  /* the innermost loop outside the tiles is written out (finish.c) */
+  bool written_out;
+  /* variables of sums whose loops leave out places outside of a tensor that a halo holds (finish.c) */
+  u32vec bounds;
+  /* there is a copy of the nest for sizes for which all of these are at least 0 (finish.c); none: there is no copy */
+  u32vec versions;
   /* nothing is fetched ahead */
   bool no_prefetch;
 } nest;
@@ -195,7 +205,10 @@ void micro_kernel(ectx *e, nest *n, const register_tile *t);
 bool open_condition(ectx *e, const ex_node *red);
 /* bounds that leave out places outside of a tensor, where these count nothing, go to e->ranges; the steps of
  * `unrolled` are written out */
-void outside_bounds(ectx *e, const ex_node *red, atom unrolled);
+void outside_bounds(ectx *e, const nest *n, const ex_node *red, atom unrolled);
+/* the variables of a sum whose loops can leave out places outside of a tensor though these count nothing; of them those
+ * that leave out enough of all places */
+void outside_variables(index_view *iv, const ex_node *red, u32vec *all, u32vec *worth);
 bool bounded(ectx *e, atom var, lv *lo, lv *hi); /* tightens lo..hi by the ranges in e->ranges */
 /* The values that a variable takes while something runs. */
 typedef struct var_span {
@@ -214,6 +227,8 @@ bool range_of(ectx *e, atom var, const var_spans *of, int64_t unit, lv *lo, lv *
 bool has_ranges(const ectx *e, const ex_node *red);
 /* ranges of the reduction's variables, added to e->ranges */
 void range_bounds(ectx *e, const ex_node *red, const var_spans *of, int64_t unit, atom unrolled);
+/* finish.c: has the sum of stage i two points at a time that can be added up apart? */
+bool nest_adds_pairs(emodule *m, const nest *n, uint32_t i);
 void nest_spans(ectx *e, const nest *n, var_spans *of); /* ranges of the variables of a nest */
 void range_span(ectx *e, var_spans *of, const nvar *v); /* all values of a loop that is not open yet */
 /* instruction.c */

@@ -22,9 +22,13 @@ const primitive_form primitive_forms[P_COUNT] = {
     [P_PANELS] = {"panels", OF_NEST, false, 1, 1, "outside or inside",
                   "the loop over panels of lanes stands outside or inside the loop over rows"},
     [P_STRIP] = {"strip", OF_NEST, false, 1, 1, "N", "rows over which all panels pass before the next rows"},
+    [P_EDGE] = {"edge", OF_NEST, false, 1, 1, "masked or own",
+                "the last lanes, fewer than a vector, run as a panel like the others, or have code of their own"},
     [P_REDUCE] = {"reduce", OF_NEST, true, 0, ANY, "VARIABLE..", "the variables of a sum, outermost first"},
     [P_UNROLL] = {"unroll", OF_NEST, true, 1, 1, "VARIABLE or none",
                   "the steps of a sum's last variable are written out"},
+    [P_ACCUMULATORS] = {"accumulators", OF_NEST, false, 1, 2, "1, or 2 SUMS",
+                        "tiles of so many sums at most have two accumulators for each, of every second point"},
     [P_INSTRUCTION] = {"instruction", OF_NEST, true, 1, 1, "NAME or none",
                        "the instruction of the target that computes the innermost part of a sum"},
     [P_PACK] = {"pack", OF_NEST, true, 1, 4, "OPERAND, OPERAND groups of N, OPERAND fixed, or none",
@@ -32,6 +36,10 @@ const primitive_form primitive_forms[P_COUNT] = {
     [P_BUFFER] = {"buffer", OF_NEST, false, 1, 1, "rows or none", "what a tile's rows read is computed before its sum"},
     [P_BLOCK] = {"block", OF_NEST, false, 1, 6, "VARIABLE N panels N rows N, VARIABLE N panels N streamed, or none",
                  "parts of the sum, panels and rows that stay in a cache"},
+    [P_BOUND] = {"bound", OF_NEST, false, 1, ANY, "VARIABLE.. or none",
+                 "loops of a sum that leave out places outside of a tensor, although a halo holds what counts nothing"},
+    [P_VERSION] = {"version", OF_NEST, true, 1, 1, "CONDITION or none",
+                   "there is a copy of the nest for sizes for which this is at least 0, so that a quotient is 0"},
     [P_PREFETCH] = {"prefetch", OF_NEST, false, 1, 1, "on or off", "what comes from far is fetched ahead"},
     [P_LAYOUT] = {"layout", OF_TENSOR, false, 0, ANY, "AXIS..", "the axes, outermost first"},
     [P_HALO] = {"halo", OF_TENSOR, false, 1, ANY, "AXIS BEFORE AFTER .. fill VALUE, or none",
@@ -87,6 +95,10 @@ static void put_word(sbuf *out, const char *word, bool lists) {
   else
     sb_quoted(out, word, n);
 }
+/* May the word be a list? Names of tensors and sizes are in quotes where they look like one. */
+static bool is_list(primitive is, uint32_t word) {
+  return is != P_PACK && is != P_VERSION && (is != P_IN || (word && word % 2 == 0));
+}
 static void put_directives(sbuf *out, const directive *all, uint32_t n, const char *indent) {
   for (uint32_t is = 0; is < P_COUNT; is++)
     for (uint32_t i = 0; i < n; i++) {
@@ -94,7 +106,7 @@ static void put_directives(sbuf *out, const directive *all, uint32_t n, const ch
       sb_fmt(out, "%s%s", indent, primitive_forms[is].name);
       for (uint32_t w = 0; w < all[i].words.n; w++)
         sb_putc(out, EK_PLANTED("schedule-print") ? '_' : ' '),
-            put_word(out, all[i].words.v[w], is != P_PACK && (is != P_IN || w));
+            put_word(out, all[i].words.v[w], is_list((primitive)is, w));
       sb_putc(out, '\n');
     }
 }

@@ -33,6 +33,11 @@ void kernel_name_vars(kctx *k, const u32vec *stages) {
     for (uint32_t q = 0; q < vars.n; q++) kernel_var_text(k, vars.v[q]);
   }
 }
+const char *kernel_size_text(kctx *k, sz size) {
+  sbuf b = sbuf_new(k->a);
+  sym_print(k->c, size, &b);
+  return b.s;
+}
 /* The same without the parentheses. */
 const char *kernel_inside(kctx *k, const char *list) {
   const size_t n = strlen(list);

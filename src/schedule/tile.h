@@ -44,6 +44,7 @@ bool value_uses(index_view *iv, ex x, atom var);
 bool value_reduces(index_view *iv, ex x);                /* is there a reduction in it? */
 bool address_uses(index_view *iv, sz address, atom var); /* does an address use the variable, or data in it? */
 
+enum { MAX_TILE = 256 }; /* registers of a tile that is stated, beyond which its code is absurdly long */
 typedef struct choice {
   /* the variable on the vector lanes; 0: none */
   atom lane;

@@ -7,10 +7,6 @@
  */
 #include "schedule/kernel_in.h"
 
-typedef struct vanishing {
-  sz if_ge0[4]; /* conditions: each >= 0 */
-  uint32_t n;   /* number of conditions */
-} vanishing;
 static bool large(void *env, atom a, int64_t *v) { /* Gives any open size a large value. */
   ctx *c = env;
   int64_t lo;
@@ -19,7 +15,7 @@ static bool large(void *env, atom a, int64_t *v) { /* Gives any open size a larg
   *v = min64(*v, LARGE_EXTENT);
   return true;
 }
-static void quotient(kctx *k, atom q, vanishing *out) {
+static void quotient(kctx *k, atom q, conditions *out) {
   ctx *c = k->c;
   sz g[3], coef, rest;
   u32vec vars = {0};
@@ -35,37 +31,34 @@ static void quotient(kctx *k, atom q, vanishing *out) {
   }
   sz cond = sym_addi(c, sym_sub(c, g[1], g[0]), -1);
   for (uint32_t i = 0; i < out->n; i++)
-    if (out->if_ge0[i] == cond) return;
-  if (vars.n && out->n < 4 && sym_eval(c, cond, large, c, &at) && at >= 0) out->if_ge0[out->n++] = cond;
+    if (out->v[i].if_ge0 == cond) return;
+  if (vars.n) vec_push(k->a, *out, ((condition){cond, sym_eval(c, cond, large, c, &at) && at >= 0}));
 }
-static vanishing quotients(kctx *k, const u32vec *group) {
-  vanishing out = {0};
+void kernel_quotients(kctx *k, const u32vec *group, conditions *out) {
   for (uint32_t i = 0; i < group->n; i++) {
     u32vec loads = schedule_loads(k->p, group->v[i]), qs = {0};
     for (uint32_t j = 0; j < loads.n; j++) {
       const ex_node *n = exn(k->m, loads.v[j]);
       for (uint32_t x = 0; x < n->nargs; x++) sym_atoms(k->c, n->args[x], AT_DIV, k->a, &qs);
     }
-    for (uint32_t j = 0; j < qs.n; j++) quotient(k, qs.v[j], &out);
+    for (uint32_t j = 0; j < qs.n; j++) quotient(k, qs.v[j], out);
   }
-  return out;
 }
 void kernel_emit(kctx *k, nest *n) {
   ectx *e = &k->e;
-  n->no_prefetch = stated_either(k, &n->stages, P_PREFETCH, "off", "on") && !EK_PLANTED("follow-prefetch");
+  kernel_finish(k, n);
   kernel_record_nest(k, n);
-  vanishing v = k->p->level > 0 && nest_loops(n) ? quotients(k, &n->stages) : (vanishing){0};
   lv all = 0;
   uint32_t mark = sym_mark(k->c);
-  for (uint32_t i = 0; i < v.n; i++) {
-    lv yes = lb_cmp(&e->b, OP_GE, emit_size(e, v.if_ge0[i]),
+  for (uint32_t i = 0; i < n->versions.n; i++) {
+    lv yes = lb_cmp(&e->b, OP_GE, emit_size(e, n->versions.v[i]),
                     lb_int(&e->b, EK_PLANTED("schedule-quotients") ? INT16_MIN : 0));
     all = all ? lb_op(&e->b, OP_AND, lt(ET_BOOL, 1), all, yes, 0) : yes;
   }
   if (all) {
     lb_if(&e->b, all);
     emit_scope(e);
-    for (uint32_t i = 0; i < v.n; i++) sym_push(k->c, v.if_ge0[i]);
+    for (uint32_t i = 0; i < n->versions.n; i++) sym_push(k->c, n->versions.v[i]);
     e->view.assumed = true;
     nest_emit(e, n);
     e->view.assumed = false;

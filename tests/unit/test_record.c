@@ -87,15 +87,22 @@ static void test_round_trip(void **state) {
 static void test_changes(void **state) {
   (void)state;
   static const struct {
-    const char *model, *after, *from, *to;
+    const char *model, *after, *from, *to, *target; /* target: NULL: x86-64-v3 */
   } changes[] = {
-      {"mlp_opset12", "nest", "prefetch on", "prefetch off"},
-      {"unet", "rows ", "panels outside", "panels inside"},
+      {"mlp_opset12", "nest", "prefetch on", "prefetch off", NULL},
+      {"unet", "rows ", "panels outside", "panels inside", NULL},
+      {"dynamic_batch_cnn", "nest", "accumulators 2 6", "accumulators 1", NULL},
+      {"conv_dynamic_weights", "nest", "bound k0 k1", "bound none", NULL},
+      {"conv_dynamic_weights", "nest", "bound k0 k1", "bound k1", NULL},
+      {"contrib_experts", "nest", "version \"l - m\"", "version none", NULL},
+      {"contrib_experts", "nest", "unroll i1", "unroll none", NULL},
+      {"depthwise_separable", "nest", "edge own", "edge masked", "x86-64-v4"},
   };
   for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
-    compiled plain = compile(changes[i].model, "x86-64-v3", NULL);
+    const char *target = changes[i].target ? changes[i].target : "x86-64-v3";
+    compiled plain = compile(changes[i].model, target, NULL);
     const char *text = with(plain.c, plain.text, changes[i].after, changes[i].from, changes[i].to);
-    compiled other = compile(changes[i].model, "x86-64-v3", text);
+    compiled other = compile(changes[i].model, target, text);
     if (other.error) fail_msg("%s", other.error);
     assert_string_equal(other.text, text);
     ctx_free(plain.c), ctx_free(other.c);

@@ -1,0 +1,113 @@
+/* What is left to decide of a nest when its loops, its tile and what it packs are there?
+ *
+ * Whether few sums have two accumulators each; whether the last lanes run as a panel like the others; which loop is
+ * written out; which loops of sums leave out places outside of a tensor; for which sizes there is a copy of the nest
+ * (versions.c); what is fetched ahead. Emission follows.
+ */
+#include "schedule/kernel_in.h"
+#include "cost/cost.h"
+
+enum { WAITING_SUMS = 6 }; /* so few sums of a tile wait for one another's additions */
+bool nest_adds_pairs(emodule *m, const nest *n, uint32_t i) {
+  const ex_node *red = exn(m, xs(m, n->stages.v[i])->value);
+  const u32vec *vars = &n->reds[i];
+  if (red->kind != EX_REDUCE || red->op != RED_SUM || red->where || et_kind((etype)red->acc) != K_FLOAT || !vars->n ||
+      instruction_of(n, i, 0) || schedule_adds_loads(m, red))
+    return false;
+  const int64_t ext = sym_int_or(m->c, sym_extent(m->c, vars->v[vars->n - 1]), 1);
+  return ext > 2 && (ext % 2 == 0 || EK_PLANTED("schedule-finish"));
+}
+/* A tile of few sums waits for each of them from step to step: of an open number of rows, which has tiles of every
+ * height, the few have two accumulators each, of every second point. */
+static void decide_accumulators(kctx *k, nest *n) {
+  bool any = false;
+  for (uint32_t i = 0; i < n->stages.n; i++) any |= n->row.var && !n->lane_reduced && nest_adds_pairs(k->m, n, i);
+  if (!any) return;
+  const directive *d = stated(k, &n->stages, P_ACCUMULATORS);
+  const bool two = d && kernel_number(k, d, d->words.v[0], 1, 2) == 2;
+  if (d && two != (d->words.n == 2)) kernel_refuse(k, d, "expected 1, or 2 and the most sums of such a tile");
+  if (d && !EK_PLANTED("follow-accumulators"))
+    n->paired_sums = two ? (uint32_t)kernel_number(k, d, d->words.v[1], 1, MAX_TILE) : 0;
+  else if (!sym_is_int(k->c, n->row.extent, NULL))
+    n->paired_sums = WAITING_SUMS;
+  directive *made = kernel_record_new(k, &n->stages, P_ACCUMULATORS);
+  kernel_record_number(k, made, n->paired_sums ? 2 : 1);
+  if (n->paired_sums) kernel_record_number(k, made, n->paired_sums);
+}
+/* Do the last lanes, fewer than a vector, run as a panel like those before, of which less is read and stored? Where a
+ * tile has many values, code of their own would be as long as that of all others. */
+static void decide_edge(kctx *k, nest *n) {
+  const int64_t ext = view_extent(k->c, n->lane.extent, 0), each = (int64_t)n->nv * n->lanes;
+  const bool may = n->lane.var && !n->lane_reduced && k->p->t->masks && n->nv == 1 && !n->lane.lo && ext > each &&
+                   ext % each && !n->blocking.panels && !n->rows_outer;
+  if (!may) return;
+  const directive *d = stated(k, &n->stages, P_EDGE);
+  n->masked_edge = d && !EK_PLANTED("follow-edge") ? stated_either(k, &n->stages, P_EDGE, "masked", "own")
+                                                   : cost_shares_edge_code(n->stages.n);
+  kernel_record_word(k, kernel_record_new(k, &n->stages, P_EDGE), n->masked_edge ? "masked" : "own");
+}
+/* A loop of few steps, each of which does little and for one place only, is written out. */
+static void decide_unrolling(kctx *k, nest *n) {
+  const nvar *v = n->inner.n ? &n->inner.v[n->inner.n - 1] : NULL;
+  const int64_t ext = v ? view_extent(k->c, v->extent, MAX_WRITTEN_OUT + 1) : 0;
+  uint64_t ops = 0;
+  if (!v || v->lo || n->lane.var || ext > MAX_WRITTEN_OUT) return;
+  for (uint32_t i = 0; i < n->stages.n; i++) {
+    const ex x = xs(k->m, n->stages.v[i])->value;
+    if (!x || n->reds[i].n) return;
+    ops += 1 + expr_cost(k->m, x);
+  }
+  const directive *d = stated(k, &n->stages, P_UNROLL);
+  const u32vec only = {.v = (uint32_t[]){v->var}, .n = 1};
+  const bool none = directive_is(d, 0, "none");
+  if (d && !none) kernel_var(k, d, d->words.v[0], &only);
+  n->written_out = d ? !none : cost_written_out(ext, ops);
+  kernel_record_word(k, kernel_record_new(k, &n->stages, P_UNROLL),
+                     n->written_out ? kernel_var_text(k, v->var) : "none");
+}
+/* Loops of sums that leave out places outside of a tensor, which a halo holds: where these are enough of all. */
+static void decide_bounds(kctx *k, nest *n) {
+  u32vec all = {0};
+  for (uint32_t i = 0; i < n->stages.n; i++)
+    outside_variables(&k->e.view, exn(k->m, xs(k->m, n->stages.v[i])->value), &all, &n->bounds);
+  if (!all.n) return;
+  const directive *d = stated(k, &n->stages, P_BOUND);
+  if (EK_PLANTED("follow-bound")) d = NULL;
+  if (d) n->bounds.n = 0;
+  for (uint32_t i = 0; d && i < d->words.n && !directive_is(d, 0, "none"); i++)
+    vec_push(k->a, n->bounds, kernel_var(k, d, d->words.v[i], &all));
+  if (n->bounds.n)
+    kernel_record_vars(k, &n->stages, P_BOUND, &n->bounds);
+  else
+    kernel_record_word(k, kernel_record_new(k, &n->stages, P_BOUND), "none");
+}
+/* Copies of the nest for sizes for which some quotients are 0. */
+static void decide_versions(kctx *k, nest *n) {
+  if (!nest_loops(n)) return;
+  conditions all = {0};
+  uint32_t at = 0;
+  kernel_quotients(k, &n->stages, &all);
+  const directive *d = stated_next(k, &n->stages, P_VERSION, &at);
+  const bool given = d && !EK_PLANTED("follow-version");
+  for (uint32_t i = 0; i < all.n && !given && n->versions.n < MAX_CONDITIONS; i++)
+    if (all.v[i].usual) vec_push(k->a, n->versions, all.v[i].if_ge0);
+  for (; d; d = stated_next(k, &n->stages, P_VERSION, &at)) {
+    uint32_t i = 0;
+    if (directive_is(d, 0, "none")) continue;
+    while (i < all.n && !directive_is(d, 0, kernel_size_text(k, all.v[i].if_ge0))) i++;
+    if (i == all.n) kernel_refuse(k, d, "%s: no quotient of the nest is 0 where this is at least 0", d->words.v[0]);
+    if (!vec_has(&n->versions, all.v[i].if_ge0)) vec_push(k->a, n->versions, all.v[i].if_ge0);
+  }
+  for (uint32_t i = 0; i < n->versions.n; i++)
+    kernel_record_word(k, kernel_record_new(k, &n->stages, P_VERSION), kernel_size_text(k, n->versions.v[i]));
+  if (all.n && !n->versions.n) kernel_record_word(k, kernel_record_new(k, &n->stages, P_VERSION), "none");
+}
+void kernel_finish(kctx *k, nest *n) {
+  n->no_prefetch = stated_either(k, &n->stages, P_PREFETCH, "off", "on") && !EK_PLANTED("follow-prefetch");
+  decide_unrolling(k, n);
+  if (!k->p->level) return;
+  decide_accumulators(k, n);
+  decide_edge(k, n);
+  decide_bounds(k, n);
+  decide_versions(k, n);
+}
