@@ -83,6 +83,16 @@ static void test_blocks(void **s) {
               (int64_t)t.near_cache + b.tile_rows * shape.panels * b.width * b.size);
   b.depth = 64;
   assert_false(cost_blocks_pay(&t, &b));
+  /* panels made in the run, of a megabyte: where enough rows read them, and there are blocks for all threads */
+  t.l3 = 64 << 20;
+  block_product run = {96, 4096, 4096, 1, 4, 64, 6, true, 8};
+  assert_true(cost_blocks_pay(&t, &run));
+  run.rows = 32;
+  assert_false(cost_blocks_pay(&t, &run));
+  run.rows = 96, run.lanes = 256;
+  assert_false(cost_blocks_pay(&t, &run));
+  run.lanes = 4096, run.made = false;
+  assert_false(cost_blocks_pay(&t, &run));
 }
 static void test_turning_points(void **s) {
   (void)s;
