@@ -209,7 +209,7 @@ bool pipe_optimise(pipeline *p) {
   if (p->stopped || p->passes_ms > 0) return !p->stopped;
   p->t = target_get(p->c, p->o.target ? p->o.target : "host");
   if (!p->t) ctx_unwind(p->c);
-  if (p->o.narrow && !target_multiplies(p->t, ET_BF16))
+  if (p->o.narrow && !target_products(p->t, ET_F32, ET_BF16, ET_BF16))
     diag_warn(p->c, NULL, "target %s has no products of bf16 pairs: what is computed in f32 stays so", p->t->name);
   double t0 = now_ms();
   watch w = {.p = p};
@@ -219,7 +219,7 @@ bool pipe_optimise(pipeline *p) {
                      .fuel = p->o.fuel,
                      .skip = p->o.skip,
                      .strict = p->o.strict,
-                     .narrow = p->o.narrow && target_multiplies(p->t, ET_BF16),
+                     .narrow = p->o.narrow && target_products(p->t, ET_F32, ET_BF16, ET_BF16),
                      .convert = !p->t->f16c,
                      .spent = &p->rewrites,
                      .t = p->t};

@@ -62,6 +62,16 @@ static bool scatters(fuser *f, ex value, const roles *r) {
     }
   return false;
 }
+/* Does an instruction of the target add products of what is loaded, of that type? A formula in its place would be none
+ * of its operands. */
+static bool multiplied_as_loaded(fuser *f, const roles *r, etype type) {
+  const ex_node *red = exn(f->m, r->red);
+  u32vec loads = {0};
+  expr_loads(f->m, red->body, f->a, &loads);
+  for (uint32_t i = 0; i < loads.n && r->two; i++)
+    if (target_products(f->p->t, (etype)red->acc, type, xt(f->m, exn(f->m, loads.v[i])->tensor)->type)) return true;
+  return false;
+}
 static bool move_in(fuser *f, uint32_t k) {
   emodule *m = f->m;
   uint32_t s = f->k.v[k].st.v[0];
@@ -72,6 +82,10 @@ static bool move_in(fuser *f, uint32_t k) {
     return false;
   const stage *x = xs(m, s);
   u32vec all = {0};
+  if (multiplied_as_loaded(f, &before, xt(m, x->tensor)->type)) {
+    pass_remark(f->p, "kernels", s, r + 1, "an instruction multiplies what is stored");
+    return false;
+  }
   stage_vars(m, s, f->a, &all);
   const int64_t elements = fuse_extent(f, &all), size = et_bytes(xt(m, x->tensor)->type);
   const int64_t columns = cost_repeated_columns(f->p->t, before.window, elements, size),

@@ -421,20 +421,24 @@ typedef struct tiling {
 } tiling;
 
 static bool reads_value(const access *a) { return a->leader && !a->store && !a->place; }
+/* Places that variables of the results count in one access and not in another one: 1 where there are none. */
+static int64_t own_places(const tiling *w, const access *a, const access * not) {
+  int64_t n = 1;
+  for (uint32_t d = 0; d < w->domain->n; d++) {
+    const atom v = w->domain->v[d];
+    if (address_uses(w->iv, a->address, v) && !address_uses(w->iv, not->address, v))
+      n = sat_mul64(n, sym_int_or(w->iv->c, sym_extent(w->iv->c, v), TYPICAL_EXTENT));
+  }
+  return n;
+}
 static bool is_contraction(const tiling *w) {
-  ctx *c = w->iv->c;
+  enum { MIN_PLACES = 4 };
   bool rows = false, cols = false;
   for (uint32_t i = 0; i < w->acc->n && w->reduces; i++)
-    for (uint32_t d = 0; d < w->domain->n && reads_value(&w->acc->v[i]); d++) {
-      const access *a = &w->acc->v[i];
-      const atom v = w->domain->v[d];
-      const int64_t ext = sym_int_or(c, sym_extent(c, v), TYPICAL_EXTENT);
-      if (ext < 2 || !address_uses(w->iv, a->address, v)) continue;
-      for (uint32_t j = 0; j < w->acc->n; j++) { /* few rows pay, too, where what runs along the lanes can be packed */
-        const access *b = &w->acc->v[j];
-        if (reads_value(b) && !address_uses(w->iv, b->address, v) && (ext >= 4 || (b->known && !a->constant)))
-          *(i < j ? &rows : &cols) = true;
-      }
+    for (uint32_t j = 0; j < w->acc->n; j++) { /* few rows pay, too, where what runs along the lanes can be packed */
+      const access *a = &w->acc->v[i], *b = &w->acc->v[j];
+      if (!reads_value(a) || !reads_value(b)) continue;
+      if (own_places(w, a, b) >= (b->known && !a->constant ? 2 : MIN_PLACES)) *(i < j ? &rows : &cols) = true;
     }
   return rows && cols;
 }
@@ -538,7 +542,9 @@ static double lane_saves(const tiling *w, lane_candidate *x, bool *follows) {
 static void choose_lane(const tiling *w, choice *ch) {
   ctx *c = w->iv->c;
   const tile_given *given = w->given;
-  double best = given->lane_given ? -HUGE_VAL : LANE_MIN_SAVED; /* a lane that only gathers is worse than none */
+  /* a lane that only gathers is worse than none, but for a long sum of products */
+  const bool any = given->lane_given || (w->contraction && cost_hides_store(w->steps));
+  double best = any ? -HUGE_VAL : LANE_MIN_SAVED;
   /* a reduction's variable may run along the lanes */
   const bool horizontal =
       w->reduces && w->leaders == 1 && !w->contraction && (!w->arg || places_in_order(w->iv, w->root));

@@ -203,14 +203,16 @@ const instruction *target_instruction(const target *t, const char *name) {
     if (!strcmp(t->instructions.v[i].name, name)) return &t->instructions.v[i];
   return NULL;
 }
-bool target_multiplies(const target *t, etype e) {
+const instruction *target_products(const target *t, etype sum, etype a, etype b) {
   for (uint32_t i = 0; i < t->instructions.n; i++) {
     const instruction *k = &t->instructions.v[i];
-    bool all = k->usable;
-    for (uint32_t j = 1; j < k->noperands; j++) all &= k->operands[j].type == e;
-    if (all) return true;
+    const instruction_operand *o = k->operands;
+    const instruction_node *term = &k->nodes[k->nnodes - 1];
+    if (k->usable && k->noperands == 3 && term->kind == IN_OP && term->op == OP_MUL && o[0].type == sum &&
+        ((o[1].type == a && o[2].type == b) || (o[1].type == b && o[2].type == a)))
+      return k;
   }
-  return false;
+  return NULL;
 }
 void instructions_print(const target *t, sbuf *b) {
   for (uint32_t i = 0; i < t->instructions.n; i++) {

@@ -20,6 +20,7 @@ typedef struct pass_check {
   double tolerance; /* allowed difference, as a part of the largest value */
   const char *show; /* print the module after this pass */
   bool talk, only_end;
+  bool bytes;   /* inputs of u8 and i8 have any values, not 0 and 1 */
   uint32_t bad; /* complaints so far */
   double ms, worst;
   uint32_t points, skipped; /* points of the tile-local check, and those left out */
@@ -62,7 +63,9 @@ static inline void pc_inputs(pass_check *p, arena *a) {
     for (int64_t e = 0; e < n; e++)
       et_store(t->type, q + e * et_bytes(t->type),
                et_kind(t->type) == K_FLOAT ? (scalar){.f = pc_random(p) * 2 - 1}
-                                           : (scalar){.i = (int64_t)(pc_random(p) * 2)});
+               : p->bytes && et_bits(t->type) == 8
+                   ? (scalar){.i = (int64_t)(pc_random(p) * 256) - (t->type == ET_I8 ? 128 : 0)}
+                   : (scalar){.i = (int64_t)(pc_random(p) * 2)});
     x->data = q, x->bytes = (size_t)n * et_bytes(t->type);
   }
 }

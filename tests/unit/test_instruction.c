@@ -244,7 +244,7 @@ static void test_spelled(void **s) {
   const instruction *dot = target_instruction(t, "dot"), *odd = target_instruction(t, "odd");
   assert_true(dot->usable && dot->lanes == 8 && dot->group == 4 && !dot->symmetric && dot->noperands == 3);
   assert_true(!odd->usable && odd->group == 1 && odd->noperands == 4 && !target_instruction(t, "none"));
-  assert_false(target_multiplies(t, ET_BF16));
+  assert_null(target_products(t, ET_F32, ET_BF16, ET_BF16));
   if (t->here) assert_true(try_instruction(t, dot) == 2);
   const char *again = "extends = zen5\ninstruction = vdpbf16ps\n" ALL;
   assert_true(file_write(c, mine, again, strlen(again)));

@@ -609,6 +609,111 @@ static void test_kept_narrow(void **state) {
   assert_int_equal(bad, 0);
   assert_int_equal(kept, 5); /* copies of x and r; t, e and c themselves */
 }
+/* ---- products of bytes (pass integer) --------------------------------------------------------- */
+typedef struct bytes_example {
+  const char *name;
+  uint32_t sums; /* sums of products of bytes that come of it */
+  const char *text;
+} bytes_example;
+static const bytes_example in_bytes[] = {
+    {"window, zero point, padding", 1,
+     "tensor x: u8[1, 8, 5, 5] input \"x\"\ntensor w: i8[6, 8, 3, 3] input \"w\"\n"
+     "stage d: f32[c<8, h<5, v<5] = f32(x[0, c, h, v]) - 121.0\n"
+     "stage y: f32[m<6, a<5, b<5] out = sum[k<8, i<3, j<3] (load d[k, a + i - 1, b + j - 1] else 0.0) * f32(w[m, k, i, "
+     "j])\n"
+     "output y \"y\"\n"},
+    {"both factors u8 with zero points", 1,
+     "tensor x: u8[7, 12] input \"x\"\ntensor w: u8[12, 9] input \"w\"\n"
+     "stage y: f32[m<7, n<9] out = sum[k<12] (f32(x[m, k]) - 121.0) * (f32(w[k, n]) - 130.0)\noutput y \"y\"\n"},
+    {"integers, one i8 with a zero point", 1,
+     "tensor x: i8[7, 12] input \"x\"\ntensor w: i8[12, 9] input \"w\"\n"
+     "stage y: i32[m<7, n<9] out = sum[k<12] (i32(x[m, k]) - 5i32) * (i32(w[k, n]) + 3i32)\noutput y \"y\"\n"},
+    {"a zero point that comes from data", 1,
+     "tensor x: u8[7, 12] input \"x\"\ntensor z: u8[7] input \"z\"\ntensor w: i8[12, 9] input \"w\"\n"
+     "stage y: i32[m<7, n<9] out = sum[k<12] (i32(x[m, k]) - i32(z[m])) * i32(w[k, n])\noutput y \"y\"\n"},
+    {"two layers, the first one rounded to i8, also read by another stage", 2,
+     "tensor x: u8[7, 12] input \"x\"\ntensor w: i8[12, 16] input \"w\"\ntensor u: i8[16, 9] input \"u\"\n"
+     "stage p: f32[m<7, n<16] = sum[k<12] f32(x[m, k]) * f32(w[k, n])\n"
+     "stage q: f32[a<7, b<16] = f32(sat(i8, round_even(p[a, b] * 0.01) + 7.0)) - 7.0\n"
+     "stage r: f32[c<7, d<9] out = sum[e<16] q[c, e] * f32(u[e, d])\n"
+     "stage s: f32[f<7, g<16] out = exp(q[f, g] * 0.01)\noutput r \"r\"\noutput s \"s\"\n"},
+    {"a placement of bytes", 1,
+     "tensor x: f32[7, 8] input \"x\"\ntensor z: f32[7, 8] input \"z\"\ntensor u: i8[16, 9] input \"u\"\n"
+     "stage p: f32[m<7, n<8] = f32(sat(u8, round_even(x[m, n] * 99.0))) - 3.0\n"
+     "stage q: f32[a<7, b<8] = f32(sat(u8, round_even(z[a, b] * 250.0))) - 3.0\n"
+     "stage c: f32[i<7, j<16] tiled\n  update [a1<7, b1<8] c[a1, b1] := p[a1, b1]\n"
+     "  update [a2<7, b2<8] c[a2, 8 + b2] := q[a2, b2]\n"
+     "stage r: f32[e<7, d<9] out = sum[l<16] c[e, l] * f32(u[l, d])\noutput r \"r\"\n"},
+    {"rounded twice in one scale, then in another one", 1,
+     "tensor x: u8[7, 12] input \"x\"\ntensor w: i8[12, 9] input \"w\"\n"
+     "stage p: f32[m<7, n<9] = sum[k<12] f32(x[m, k]) * f32(w[k, n])\n"
+     "stage q: f32[a<7, b<9] = f32(sat(i8, round_even(p[a, b] * 0.03) + 7.0)) - 7.0\n"
+     "stage r: f32[c<7, d<9] = f32(sat(i8, round_even(q[c, d] * 0.3 / 0.3) + 7.0)) - 7.0\n"
+     "stage t: f32[e<7, f<9] out = f32(sat(u8, round_even(r[e, f] * 0.3 / 0.2) + 3.0)) - 3.0\noutput t \"t\"\n"},
+    {"a clamp that is needed", 1,
+     "tensor x: u8[7, 12] input \"x\"\ntensor w: i8[12, 9] input \"w\"\n"
+     "stage q: f32[a<7, b<12] = min(f32(x[a, b]), 99.0)\n"
+     "stage y: f32[m<7, n<9] out = sum[k<12] q[m, k] * f32(w[k, n])\noutput y \"y\"\n"},
+    {"what might be NaN is clamped before it is moved", 1,
+     "tensor x: f32[7, 12] input \"x\"\ntensor w: i8[12, 9] input \"w\"\n"
+     "stage q: f32[a<7, b<12] = f32(sat(i8, round_even(x[a, b] / (x[a, b] - x[a, b])) + 7.0))\n"
+     "stage y: f32[m<7, n<9] out = sum[k<12] q[m, k] * f32(w[k, n])\noutput y \"y\"\n"},
+    {"a conversion that changes values", 0,
+     "tensor x: u8[7, 12] input \"x\"\ntensor w: i8[12, 9] input \"w\"\n"
+     "stage y: i32[m<7, n<9] out = sum[k<12] i32(i8(x[m, k])) * i32(w[k, n])\noutput y \"y\"\n"},
+    {"a sum that wraps", 0,
+     "tensor x: u8[7, 12] input \"x\"\ntensor w: i8[12, 9] input \"w\"\n"
+     "stage y: i32[m<7, n<9] out = sum[k<12] i32(i16(x[m, k]) + 32700i16) * i32(w[k, n])\noutput y \"y\"\n"},
+    {"16 bits", 0,
+     "tensor x: u16[7, 12] input \"x\"\ntensor w: i8[12, 9] input \"w\"\n"
+     "stage y: f32[m<7, n<9] out = sum[k<12] f32(x[m, k]) * f32(w[k, n])\noutput y \"y\"\n"},
+    {"more than 256 values", 0,
+     "tensor x: u8[7, 12] input \"x\"\ntensor w: i8[12, 9] input \"w\"\n"
+     "stage y: f32[m<7, n<9] out = sum[k<12] (f32(x[m, k]) * 2.0) * f32(w[k, n])\noutput y \"y\"\n"},
+    {"numbers that are not whole", 0,
+     "tensor x: u8[7, 12] input \"x\"\ntensor w: i8[12, 9] input \"w\"\n"
+     "stage y: f32[m<7, n<9] out = sum[k<12] (f32(x[m, k]) - 0.5) * f32(w[k, n])\noutput y \"y\"\n"},
+    {"a sum that might not fit 32 bits", 0,
+     "tensor x: u8[2, 40000] input \"x\"\ntensor w: i8[40000, 3] input \"w\"\n"
+     "stage y: f32[m<2, n<3] out = sum[k<40000] f32(x[m, k]) * f32(w[k, n])\noutput y \"y\"\n"},
+};
+static uint32_t bytes_checked(const bytes_example *e) {
+  volatile uint32_t bad = 1, sums = 0;
+  ctx *c = ctx_new();
+  CTX_TRY(c) {
+    arena *a = ctx_arena(c);
+    emodule *m = expr_parse(c, pc_constants(a, e->text), e->name);
+    if (!m) ctx_unwind(c);
+    pass_check p = {.m = m, .seed = 88172645463325252u, .tolerance = 1e-6, .bytes = true};
+    pc_inputs(&p, a);
+    pc_reference(&p, a);
+    expr_optimise(m, 3, &(expr_observer){.after = pc_after, .env = &p, .t = target_get(c, "zen4")});
+    for (uint32_t i = 0; i < m->stages.n; i++) {
+      const stage *s = xs(m, i);
+      if (s->dead || !s->value || exn(m, s->value)->kind != EX_REDUCE) continue;
+      const ex_node *body = exn(m, exn(m, s->value)->body);
+      bool bytes = body->type == ET_I32 && body->kind == EX_OP && body->op == OP_MUL;
+      for (int k = 0; k < 2 && bytes; k++) {
+        const ex_node *w = exn(m, body->args[k]);
+        bytes = w->kind == EX_OP && w->op == OP_CAST && exn(m, w->args[0])->kind == EX_LOAD &&
+                et_bits((etype)exn(m, w->args[0])->type) == 8;
+      }
+      sums += bytes;
+    }
+    bad = p.bad;
+  }
+  CTX_CATCH {}
+  for (const diag *d = diag_first(c); d; d = d->next) printf("%s:%u: %s\n", e->name, d->pos.line, d->text);
+  ctx_free(c);
+  if (sums != e->sums) printf("%s: %u sums of bytes, not %u\n", e->name, sums, e->sums);
+  return bad + (sums != e->sums);
+}
+static void test_bytes(void **state) {
+  (void)state;
+  uint32_t bad = 0;
+  for (size_t i = 0; i < sizeof in_bytes / sizeof *in_bytes; i++) bad += bytes_checked(&in_bytes[i]);
+  assert_int_equal(bad, 0);
+}
 static void in_f64(const char *text, char *out) {
   for (; *text; text++) {
     memcpy(out, text, strncmp(text, "f16", 3) ? 1 : 3);
@@ -702,12 +807,14 @@ static uint32_t golden(const char *path) {
   char *pass = cut + 5, *expected = strchr(pass, '\n');
   cut[1] = 0;
   if (expected) *expected++ = 0;
+  char *target = strchr(pass, ' '); /* for that target; else for none */
+  if (target) *target++ = 0;
   keep k = {.pass = pass};
   ctx *c = ctx_new();
   CTX_TRY(c) {
     emodule *m = expr_parse(c, all, path);
     if (!m) ctx_unwind(c);
-    expr_observer o = {.after = keep_after, .env = &k};
+    expr_observer o = {.after = keep_after, .env = &k, .t = target ? target_get(c, target) : NULL};
     expr_optimise(m, 3, &o);
   }
   CTX_CATCH { printf("%s: failed\n", path); }
@@ -716,7 +823,7 @@ static uint32_t golden(const char *path) {
   uint32_t bad = !k.text || !expected || strcmp(k.text, expected);
   if (bad && k.text && getenv("EK_UPDATE")) {
     FILE *f = fopen(path, "wb");
-    fprintf(f, "%s=== %s\n%s", all, pass, k.text);
+    fprintf(f, "%s=== %s%s%s\n%s", all, pass, target ? " " : "", target ? target : "", k.text);
     fclose(f);
     printf("%s: updated\n", path), bad = 0;
   } else if (bad)
@@ -1128,9 +1235,9 @@ static void test_random(void **state) {
 }
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_examples),    cmocka_unit_test(test_golden),       cmocka_unit_test(test_shared),
-      cmocka_unit_test(test_windows),     cmocka_unit_test(test_empty_window), cmocka_unit_test(test_deep_windows),
-      cmocka_unit_test(test_fuel),        cmocka_unit_test(test_narrow),       cmocka_unit_test(test_stored),
-      cmocka_unit_test(test_kept_narrow), cmocka_unit_test(test_random)};
+      cmocka_unit_test(test_examples), cmocka_unit_test(test_golden),       cmocka_unit_test(test_shared),
+      cmocka_unit_test(test_windows),  cmocka_unit_test(test_empty_window), cmocka_unit_test(test_deep_windows),
+      cmocka_unit_test(test_fuel),     cmocka_unit_test(test_narrow),       cmocka_unit_test(test_stored),
+      cmocka_unit_test(test_bytes),    cmocka_unit_test(test_kept_narrow),  cmocka_unit_test(test_random)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,44 @@
+/* Tensors that are kept in a smaller element type than their values have (private to the passes; keep.c).
+ *
+ * What is stored instead of a value is its code: in bf16 the value rounded; in u8 or i8 a whole number less `zero`.
+ * Whoever reads the tensor reads the code and gets the value of it. A stage stores codes itself, as do the pieces of a
+ * placement; of what must keep its type (inputs, outputs, values of branches and recurrences) a copy in codes is made.
+ * */
+#ifndef EK_PASSES_KEEP_H
+#define EK_PASSES_KEEP_H
+#include "passes/interval.h"
+#include "passes/pass.h"
+
+/* A form of codes. */
+typedef struct coding {
+  etype type;   /* of the codes: bf16, u8, i8 */
+  int64_t zero; /* whole numbers: what code 0 stands for */
+} coding;
+typedef struct keeper {
+  pw *p;             /* the run of passes */
+  emodule *m;        /* the module */
+  map *to;           /* tensor -> the one that is kept instead */
+  map *stages;       /* that store codes -> coding */
+  map *copies;       /* tensor << 32 | block -> the copy there, by coding */
+  VEC(coding) forms; /* per kept tensor, see form_of */
+  map *form_of;      /* kept tensor -> index into forms */
+} keeper;
+keeper keep_begin(pw *p);
+tid kept(const keeper *k, tid t);                           /* what is kept instead of t; 0: t itself */
+coding kept_form(const keeper *k, tid t);                   /* form of a kept tensor */
+bool keep_can(const keeper *k, tid t);                      /* may the stage that makes t store codes? */
+void keep_stage(keeper *k, tid t, coding as);               /* it will */
+void keep_constant(keeper *k, tid t, tid codes, coding as); /* the constant `codes` is kept beside t */
+/* A copy of t in codes, in the block of its reader, in front of it. */
+tid keep_copy(keeper *k, uint32_t reader, tid t, coding as);
+/* The value that the load of t has, read from its codes `of`. */
+ex keep_read(const keeper *k, ex load, tid of);
+ex whole_as_i32(emodule *m, ex value); /* a whole number as an i32 */
+interval keep_interval(coding as);     /* the values that whole numbers kept so may have */
+/* The code of a value. */
+ex keep_code(pw *p, ex value, coding as);
+/* The stages of `order`, all that there are, read what is kept and store what they shall. */
+void keep_end(keeper *k, const u32vec *order);
+/* Simplifies what is computed with whole numbers in the stages of `order` (whole_values.c). */
+void whole_values(pw *p, const u32vec *order);
+#endif
