@@ -7,14 +7,19 @@
 #include <float.h>
 #include <math.h>
 
-enum { DEPTH = 48 /* values in each other that are looked through */ };
+enum {
+  DEPTH = 200,             /* values in each other that are looked through */
+  MOST_LOOKED_AT = 1 << 16 /* elements of a constant; larger ones that are whole bytes are kept as such (narrow.c) */
+};
 static const interval nothing = {0};
-typedef struct finder {
+typedef struct interval_table {
   emodule *m;          /* the module */
+  pw *p;               /* the run of passes */
+  map *data;           /* constant -> index into found */
   map *seen;           /* value -> index into found */
   VEC(interval) found; /* what was found */
-  arena *a;            /* memory */
-} finder;
+} interval_table;
+typedef interval_table finder;
 static interval at(finder *f, ex e, int depth);
 
 static interval between(bool whole, double lo, double hi) {
@@ -37,12 +42,13 @@ static interval of_type(etype t) {
     return nothing;
   }
 }
-static interval of_data(finder *f, tid t) {
+static interval look_at_data(finder *f, tid t) {
   const tensor *x = xt(f->m, t);
   const uint32_t w = et_bytes(x->type);
   int64_t n;
   if (x->narrow.type) return of_type(x->narrow.type);
-  if (!x->data.data || !nd_count(&x->data, &n) || !n || et_kind(x->type) == K_STR) return of_type(x->type);
+  if (!x->data.data || !nd_count(&x->data, &n) || !n || n > MOST_LOOKED_AT || et_kind(x->type) == K_STR)
+    return of_type(x->type);
   interval r = {true, true, INFINITY, -INFINITY};
   for (int64_t i = 0; i < n; i++) {
     const scalar s = et_load(x->type, (const uint8_t *)x->data.data + i * w);
@@ -53,6 +59,15 @@ static interval of_data(finder *f, tid t) {
     r.whole &= v == trunc(v), r.lo = fmin(r.lo, v), r.hi = fmax(r.hi, v);
   }
   return r;
+}
+static interval note(finder *f, map *in, uint32_t key, interval r) {
+  map_putu(in, key, f->found.n);
+  vec_push(f->p->a, f->found, r);
+  return r;
+}
+static interval of_data(finder *f, tid t) {
+  uint64_t i;
+  return map_getu(f->data, t, &i) ? f->found.v[i] : note(f, f->data, t, look_at_data(f, t));
 }
 static interval of_stage(finder *f, const stage *s, int depth) {
   interval r = nothing;
@@ -91,15 +106,27 @@ static interval held(etype t, interval v) {
   const interval all = of_type(t);
   return v.known && v.whole && v.lo >= all.lo && v.hi <= all.hi ? v : all;
 }
+/* Both operands, constants last: what reads data often ends the walk before many constants are looked at. */
+static bool operands(finder *f, const ex_node *n, int depth, interval v[2]) {
+  const bool constant_first = n->nargs == 2 && exn(f->m, n->args[0])->kind == EX_LOAD &&
+                              xt(f->m, exn(f->m, n->args[0])->tensor)->kind == TK_CONST;
+  for (uint32_t i = 0; i < n->nargs; i++) {
+    const uint32_t k = constant_first ? 1 - i : i;
+    v[k] = at(f, n->args[k], depth - 1);
+    if (!v[k].known) return false;
+  }
+  return true;
+}
 static interval of_op(finder *f, const ex_node *n, int depth) {
   const etype from = (etype)exn(f->m, n->args[0])->type, to = (etype)n->type;
   const bool integer = et_kind(to) != K_FLOAT;
+  interval v[2] = {{0}};
   if (n->op == OP_SAT) return of_type(to); /* what it may be before would only seldom say more */
-  interval a = n->op == OP_SEL ? nothing : at(f, n->args[0], depth - 1), b = nothing;
-  if (n->op == OP_CAST && integer) return et_kind(from) == K_FLOAT || from != to ? held(to, a) : a;
-  if (n->nargs == 2) b = at(f, n->args[1], depth - 1);
   if (n->op == OP_SEL) return either(at(f, n->args[1], depth - 1), at(f, n->args[2], depth - 1));
-  if (!a.known || (n->nargs == 2 && !b.known)) return nothing;
+  if (n->op == OP_CAST && integer)
+    return et_kind(from) == K_FLOAT || from != to ? held(to, at(f, n->args[0], depth - 1)) : of_type(to);
+  if (n->nargs > 2 || !operands(f, n, depth, v)) return nothing;
+  const interval a = v[0], b = v[1];
   switch ((sop)n->op) {
   case OP_CAST:
     return a; /* f16 and bf16 have fewer whole numbers, but the ends stay ends when they are rounded */
@@ -181,13 +208,10 @@ static interval look(finder *f, ex e, int depth) {
 }
 static interval at(finder *f, ex e, int depth) {
   uint64_t i;
-  if (map_getu(f->seen, e, &i)) return f->found.v[i];
-  const interval r = look(f, e, depth);
-  map_putu(f->seen, e, f->found.n);
-  vec_push(f->a, f->found, r);
-  return r;
+  return map_getu(f->seen, e, &i) ? f->found.v[i] : note(f, f->seen, e, look(f, e, depth));
 }
-interval interval_of(pw *p, ex e) {
-  finder f = {.m = p->m, .seen = map_new(p->a), .a = p->a};
-  return at(&f, e, DEPTH);
+void interval_begin(pw *p) {
+  p->intervals = NEW(p->a, interval_table);
+  *p->intervals = (interval_table){.m = p->m, .p = p, .data = map_new(p->a), .seen = map_new(p->a)};
 }
+interval interval_of(pw *p, ex e) { return at(p->intervals, e, DEPTH); }

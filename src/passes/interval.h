@@ -10,4 +10,6 @@ typedef struct interval {
   double hi;  /* greatest value */
 } interval;
 interval interval_of(pw *p, ex e);
+/* Begins to remember what is found, until the pass ends: a pass that asks does so first, and keeps what values are. */
+void interval_begin(pw *p);
 #endif

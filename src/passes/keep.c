@@ -112,7 +112,7 @@ ex keep_read(const keeper *k, ex load, tid of) {
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
-static bool can(const keeper *k, tid t, uint32_t depth) {
+static bool can(const keeper *k, tid t, coding as, uint32_t depth) {
   emodule *m = k->m;
   uint32_t q = producer_of(m, t);
   if (!q-- || et_kind(xt(m, t)->type) != K_FLOAT || xt(m, t)->output || k->p->pinned.v[t] || xs(m, q)->recurrence ||
@@ -123,11 +123,14 @@ static bool can(const keeper *k, tid t, uint32_t depth) {
   if (s->value || !is_placement(k->p, q)) return false;
   for (uint32_t i = 0; i < s->updates.n; i++) {
     const ex_node *l = exn(m, s->updates.v[i].value);
-    if (l->kind != EX_LOAD || l->otherwise || (!kept(k, l->tensor) && !can(k, l->tensor, depth - 1))) return false;
+    if (l->kind != EX_LOAD || l->otherwise) return false;
+    const tid codes = kept(k, l->tensor);
+    const coding has = kept_form(k, codes);
+    if (codes ? has.type != as.type || has.zero != as.zero : !can(k, l->tensor, as, depth - 1)) return false;
   }
   return true;
 }
-bool keep_can(const keeper *k, tid t) { return !kept(k, t) && can(k, t, DEPTH); }
+bool keep_can(const keeper *k, tid t, coding as) { return !kept(k, t) && can(k, t, as, DEPTH); }
 void keep_stage(keeper *k, tid t, coding as) {
   emodule *m = k->m;
   const tensor x = *xt(m, t);

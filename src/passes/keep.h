@@ -26,7 +26,7 @@ typedef struct keeper {
 keeper keep_begin(pw *p);
 tid kept(const keeper *k, tid t);                           /* what is kept instead of t; 0: t itself */
 coding kept_form(const keeper *k, tid t);                   /* form of a kept tensor */
-bool keep_can(const keeper *k, tid t);                      /* may the stage that makes t store codes? */
+bool keep_can(const keeper *k, tid t, coding as);           /* may the stage that makes t store codes? */
 void keep_stage(keeper *k, tid t, coding as);               /* it will */
 void keep_constant(keeper *k, tid t, tid codes, coding as); /* the constant `codes` is kept beside t */
 /* A copy of t in codes, in the block of its reader, in front of it. */

@@ -94,6 +94,13 @@ static bool byte_values(integers *k, ex value, const u32vec *reduced, byte_facto
   out->lo = (int64_t)v.lo, out->hi = (int64_t)v.hi;
   return true;
 }
+/* The largest value of a factor, whatever its sign. */
+static double most_of(integers *k, const byte_factor *f) {
+  const double read = fmax(fabs((double)f->lo), fabs((double)f->hi));
+  if (!f->add) return read;
+  const interval v = interval_of(k->p, f->add);
+  return v.known ? read + fmax(fabs(v.lo), fabs(v.hi)) : HUGE_VAL;
+}
 /* Can groups of what the factor reads lie side by side? Along an axis that a variable of the sum counts alone, or along
  * the last one, where a window does. */
 static bool grouped(integers *k, const roles *r, ex load) {
@@ -128,7 +135,6 @@ static bool match(integers *k, uint32_t s, byte_sum *out) {
   emodule *m = k->m;
   pw *p = k->p;
   roles r;
-  enum { MOST_POINTS = 1 << 15 /* of products of two bytes, whose sum fits 32 bits */ };
   int64_t points = 1;
   if (!stage_is_reduce(p, s) || xs(m, s)->recurrence || !expr_roles(m, s, p->a, &r)) return false;
   const ex_node red = *exn(m, r.red);
@@ -137,12 +143,13 @@ static bool match(integers *k, uint32_t s, byte_sum *out) {
     return false;
   if (red.type != ET_F32 && red.type != ET_I32) return false;
   for (uint32_t i = 0; i < red.nargs; i++)
-    points *= max64(1, min64(sym_int_or(p->c, sym_extent(p->c, red.args[i]), MOST_POINTS), MOST_POINTS));
-  if (red.type == ET_F32 && points >= MOST_POINTS) return false;
+    points = sat_mul64(points, sym_int_or(p->c, sym_extent(p->c, red.args[i]), INT64_MAX));
   *out = (byte_sum){.s = s};
   u32vec reduced = {0};
   for (uint32_t i = 0; i < red.nargs; i++) vec_push(p->a, reduced, red.args[i]);
   if (!byte_values(k, r.a.v[0], &reduced, &out->f[0]) || !byte_values(k, r.b.v[0], &reduced, &out->f[1])) return false;
+  /* integers wrap where the formula does, floats do not */
+  if (red.type == ET_F32 && (double)points * most_of(k, &out->f[0]) * most_of(k, &out->f[1]) >= 0x1p31) return false;
   return out->f[0].load && grouped(k, &r, out->f[0].load) && !is_bytes(k, &red);
 }
 
@@ -176,7 +183,7 @@ static bool choose(integers *k, const byte_sum *q, byte_factor *f, etype want) {
     return outside_fits(k, f);
   }
   if (!outside_fits(k, f)) return false;
-  if (keep_can(&k->k, t))
+  if (keep_can(&k->k, t, f->form))
     keep_stage(&k->k, t, f->form);
   else
     f->bytes = keep_copy(&k->k, q->s, t, f->form);
@@ -189,17 +196,21 @@ static tid byte_constant(integers *k, tid t, coding as) {
   const tensor x = *xt(m, t);
   int64_t n;
   if (had) return had;
+  if (x.type == ET_I8 && !as.zero) return t;
   ndarray d = x.data;
   if (!nd_count(&d, &n)) return 0;
-  int8_t *to = arena_alloc(m->a, (size_t)n + 1);
   const bool bytes = x.narrow.type != ET_NONE;
   const etype from = bytes ? x.narrow.type : x.type;
   const uint8_t *v = bytes ? x.narrow.from.p : expr_data(m, t)->data;
-  for (int64_t i = 0; i < n; i++) {
-    const scalar s = et_load(from, v + i * et_bytes(from));
-    to[i] = (int8_t)((et_kind(from) == K_FLOAT ? (int64_t)s.f : s.i) - as.zero);
+  if (from != ET_I8 || as.zero) {
+    int8_t *to = arena_alloc(m->a, (size_t)n + 1);
+    for (int64_t i = 0; i < n; i++) {
+      const scalar s = et_load(from, v + i * et_bytes(from));
+      to[i] = (int8_t)((et_kind(from) == K_FLOAT ? (int64_t)s.f : s.i) - as.zero);
+    }
+    v = (const uint8_t *)to;
   }
-  d.type = ET_I8, d.data = (uint8_t *)to, d.bytes = (size_t)n;
+  d.type = ET_I8, d.data = v, d.bytes = (size_t)n, d.file = NULL, d.offset = 0;
   const tid r = expr_const_tensor(m, &d, x.name);
   keep_constant(&k->k, t, r, as);
   return r;
@@ -311,6 +322,7 @@ bool pass_integer(pw *p) {
   VEC(byte_sum) all = {0};
   u32vec order = {0};
   if (!k.by) return false;
+  interval_begin(p);
   pass_order(p, &order);
   for (uint32_t i = 0; i < order.n; i++) {
     byte_sum q;

@@ -107,7 +107,7 @@ bool pass_narrow(pw *p) {
     bool inner;
     if (!match(p, q.s, &q.x, &q.w, &inner)) continue;
     tid t = exn(m, q.x)->tensor;
-    bool round = keep_can(&k, t);
+    bool round = keep_can(&k, t, rounded);
     if ((!kept(&k, t) && !round && !inner) || !pass_spend(p)) continue; /* a copy lies as what it is of */
     if (round) keep_stage(&k, t, rounded);
     if (!kept(&k, t)) q.copy = keep_copy(&k, q.s, t, rounded);

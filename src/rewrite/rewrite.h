@@ -55,22 +55,23 @@ struct pw {
   VEC(uint8_t) pinned; /* per tensor: it has a use that is no stage */
   /* per stage, as long as it does not change: 0 not asked yet, 1 no placement, 2.. one, 4 is_solid_placement, 3 not */
   VEC(uint8_t) placed;
-  VEC(cinfo *) consts;      /* per tensor: what is known of its bytes; NULL: not asked for yet */
-  VEC(pending) pend;        /* stages to be put in front of others */
-  map *lates;               /* symbol -> tensor */
-  uint32_t block;           /* the block whose guards are assumed */
-  uint32_t outside;         /* sym_mark before these guards were assumed */
-  bool facts;               /* the block has guards */
-  VEC(ex) memo;             /* simplifier, per ex: its normal form in the environment memo_epoch */
-  VEC(uint32_t) memo_epoch; /* per ex: environment that memo is of; 0: none */
-  uint32_t epoch;           /* number of the current environment: facts and substitutions */
-  uint32_t epochs;          /* numbers given so far */
-  VEC(uint32_t) simple;     /* per ex: epoch of constants in which it was found to be in normal form */
-  uint32_t const_epoch;     /* changes when a constant gets another value */
-  VEC(uint8_t) flags;       /* per ex, see exf_* */
-  bool last_round;          /* folding takes what it left to the views */
-  map *canon_vars;          /* (position, extent) -> atom, to compare stages */
-  VEC(expr_remark) remarks; /* steps that were refused */
+  VEC(cinfo *) consts;              /* per tensor: what is known of its bytes; NULL: not asked for yet */
+  VEC(pending) pend;                /* stages to be put in front of others */
+  map *lates;                       /* symbol -> tensor */
+  uint32_t block;                   /* the block whose guards are assumed */
+  uint32_t outside;                 /* sym_mark before these guards were assumed */
+  bool facts;                       /* the block has guards */
+  VEC(ex) memo;                     /* simplifier, per ex: its normal form in the environment memo_epoch */
+  VEC(uint32_t) memo_epoch;         /* per ex: environment that memo is of; 0: none */
+  uint32_t epoch;                   /* number of the current environment: facts and substitutions */
+  uint32_t epochs;                  /* numbers given so far */
+  VEC(uint32_t) simple;             /* per ex: epoch of constants in which it was found to be in normal form */
+  uint32_t const_epoch;             /* changes when a constant gets another value */
+  VEC(uint8_t) flags;               /* per ex, see exf_* */
+  struct interval_table *intervals; /* what a pass found of values (passes/interval.c) */
+  bool last_round;                  /* folding takes what it left to the views */
+  map *canon_vars;                  /* (position, extent) -> atom, to compare stages */
+  VEC(expr_remark) remarks;         /* steps that were refused */
 };
 
 /* ---- one run (pass.c) ------------------------------------------------------------------------ */

@@ -674,8 +674,8 @@ static const bytes_example in_bytes[] = {
      "tensor x: u8[7, 12] input \"x\"\ntensor w: i8[12, 9] input \"w\"\n"
      "stage y: f32[m<7, n<9] out = sum[k<12] (f32(x[m, k]) - 0.5) * f32(w[k, n])\noutput y \"y\"\n"},
     {"a sum that might not fit 32 bits", 0,
-     "tensor x: u8[2, 40000] input \"x\"\ntensor w: i8[40000, 3] input \"w\"\n"
-     "stage y: f32[m<2, n<3] out = sum[k<40000] f32(x[m, k]) * f32(w[k, n])\noutput y \"y\"\n"},
+     "tensor x: u8[2, 70000] input \"x\"\ntensor w: i8[70000, 3] input \"w\"\n"
+     "stage y: f32[m<2, n<3] out = sum[k<70000] f32(x[m, k]) * f32(w[k, n])\noutput y \"y\"\n"},
 };
 static uint32_t bytes_checked(const bytes_example *e) {
   volatile uint32_t bad = 1, sums = 0;
