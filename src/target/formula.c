@@ -120,11 +120,16 @@ static const char *read_formula(ctx *q, arena *a, instruction *k) {
   return f.why;
 }
 const char *instruction_formula(arena *a, instruction *k) {
-  ctx *q = ctx_new();
+  ctx *const c = arena_ctx(a), *const q = ctx_new();
   const char *volatile why = "out of memory";
+  volatile bool ended = false;
   if (!q) return why;
-  CTX_TRY(q) { why = read_formula(q, a, k); }
-  CTX_CATCH { why = arena_strdup(a, diag_first(q) ? diag_first(q)->text : "it cannot be read"); }
+  CTX_TRY(c) { /* its memory may end, too, while what is read goes to a */
+    CTX_TRY(q) { why = read_formula(q, a, k); }
+    CTX_CATCH { why = arena_strdup(a, diag_first(q) ? diag_first(q)->text : "it cannot be read"); }
+  }
+  CTX_CATCH { ended = true; }
   ctx_free(q);
+  if (ended) ctx_unwind(c);
   return why;
 }

@@ -119,7 +119,7 @@ static double *outputs(check *k, arena *a) {
   return y;
 }
 /* The weighted sum of what changes from one to the other. */
-static double change(check *k, const double *from, const double *to) {
+static double gain_along(check *k, const double *from, const double *to) {
   double sum = 0;
   for (uint32_t o = 0; o < k->no; o++) {
     const double *weight = k->sv[o].data;
@@ -137,7 +137,7 @@ static void differences(check *k, double *p, int64_t at, double *wide, double *t
     f[s] = outputs(k, a);
   }
   p[at] = keep;
-  *wide = change(k, f[0], f[3]) / (2 * h), *two = change(k, f[1], f[2]) / h;
+  *wide = gain_along(k, f[0], f[3]) / (2 * h), *two = gain_along(k, f[1], f[2]) / h;
   arena_free(a);
 }
 static const ndarray *data_of(check *k, tid t) {
