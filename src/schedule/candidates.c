@@ -63,8 +63,10 @@ static int64_t next_size(int64_t n) { return n == 1 ? 2 : (n & (n - 1)) ? n / 3 
 static int64_t round_up(int64_t n, int64_t by) { return (n + by - 1) / by * by; }
 
 /* ---- making changes ---------------------------------------------------------------------------- */
-static change begin(const proposer *p, primitive is) { return (change){.is = is, .nest = p->n ? p->nest : KERNEL}; }
-static directive *state(const proposer *p, change *c, primitive is) {
+static schedule_change begin(const proposer *p, primitive is) {
+  return (schedule_change){.is = is, .nest = p->n ? p->nest : KERNEL};
+}
+static directive *state(const proposer *p, schedule_change *c, primitive is) {
   vec_push(p->a, c->to, ((directive){.is = is}));
   return &c->to.v[c->to.n - 1];
 }
@@ -90,14 +92,14 @@ static bool is_stated(const proposer *p, const directives *to) {
   return n == to->n;
 }
 /* The change is made: one that changes something, and was not proposed before. */
-static void end(const proposer *p, const change *c) {
+static void end(const proposer *p, const schedule_change *c) {
   bool had = is_stated(p, &c->to);
   for (uint32_t i = p->out->n; i-- > 0 && !had && p->out->v[i].nest == c->nest;)
     had = same_directives(&p->out->v[i].to, &c->to);
   if (!had) vec_push(p->a, *p->out, *c);
 }
 static void one_word(const proposer *p, primitive is, const char *word) {
-  change c = begin(p, is);
+  schedule_change c = begin(p, is);
   record_word(p->a, state(p, &c, is), word);
   end(p, &c);
 }
@@ -107,7 +109,7 @@ static void copy_words(const proposer *p, directive *to, const directive *from) 
 /* The words of a directive in every other order, or where there are many each two neighbours exchanged. which: it is
  * that one, from 0, of its primitive's directives, and the others stay. */
 static void permutation(const proposer *p, const directive *d, const uint32_t *order, uint32_t which) {
-  change c = begin(p, d->is);
+  schedule_change c = begin(p, d->is);
   uint32_t nth = 0;
   const uint32_t n = p->n->directives.n;
   for (uint32_t i = 0; i < n; i++) {
@@ -150,7 +152,7 @@ static void chunks_of(const proposer *p, const char *points, const char *what, i
   const int64_t most = p->t->chunks;
   for (int64_t parts = 2; parts <= most; parts *= 2) {
     const int64_t size = extent > 0 ? round_up((extent + parts - 1) / parts, each) : each * most / parts;
-    change c = begin(p, P_CHUNKS);
+    schedule_change c = begin(p, P_CHUNKS);
     directive *d = state(p, &c, P_CHUNKS);
     if (points) record_word(p->a, d, "points"), record_word(p->a, d, points);
     record_word(p->a, d, what), record_number(p->a, d, size);
@@ -189,7 +191,7 @@ static void chunk_changes(proposer *p) {
   if (!tile || (blocked && !streamed)) return;
   one_word(p, P_CHUNKS, "whole");
   if (points) {
-    change c = begin(p, P_CHUNKS);
+    schedule_change c = begin(p, P_CHUNKS);
     directive *d = state(p, &c, P_CHUNKS);
     record_word(p->a, d, "points"), record_word(p->a, d, points);
     end(p, &c);
@@ -214,7 +216,7 @@ static void split_changes(const proposer *p) {
   const directive *was = has(p, P_SPLIT), *roll = has(p, P_ROLL);
   if (!was && !roll) return;
   if (was || roll) {
-    change c = begin(p, roll ? P_ROLL : P_SPLIT);
+    schedule_change c = begin(p, roll ? P_ROLL : P_SPLIT);
     record_word(p->a, state(p, &c, P_SPLIT), "none");
     end(p, &c);
   }
@@ -225,7 +227,7 @@ static void split_changes(const proposer *p) {
     for (int64_t parts = 1; parts <= p->t->chunks && most > 1; parts *= 2) {
       const int64_t size = round_up((most + parts - 1) / parts, unit);
       if (size > most) continue;
-      change c = begin(p, roll ? P_ROLL : P_SPLIT);
+      schedule_change c = begin(p, roll ? P_ROLL : P_SPLIT);
       directive *d = state(p, &c, P_SPLIT);
       record_word(p->a, d, l->name), record_number(p->a, d, size);
       end(p, &c);
@@ -255,7 +257,7 @@ static void order_changes(const proposer *p) {
   permutations(p, d, 0);
   for (uint32_t w = 0; w < d->words.n && !p->few; w++) {
     if (!is_collapsed(d->words.v[w])) continue;
-    change c = begin(p, P_ORDER);
+    schedule_change c = begin(p, P_ORDER);
     directive *to = state(p, &c, P_ORDER);
     for (uint32_t i = 0; i < d->words.n; i++)
       if (i == w)
@@ -273,7 +275,7 @@ static void lane_changes(const proposer *p) {
     const loop_facts *l = &p->nf->loops.v[i];
     for (uint32_t lanes = L; lanes && lanes * 2 >= L; lanes /= 2) {
       if (!l->lanes || l->extent == 1 || (lanes < L && (!p->nf->half_lanes || l->reduced))) continue;
-      change c = begin(p, P_LANES);
+      schedule_change c = begin(p, P_LANES);
       directive *to = state(p, &c, P_LANES);
       record_word(p->a, to, l->name), record_number(p->a, to, lanes);
       end(p, &c);
@@ -292,7 +294,7 @@ static void row_changes(const proposer *p) {
   one_word(p, P_ROWS, "none");
 }
 static void tile_change(const proposer *p, int64_t rows, int64_t vectors) {
-  change c = begin(p, P_TILE);
+  schedule_change c = begin(p, P_TILE);
   directive *d = state(p, &c, P_TILE);
   record_number(p->a, d, rows), record_number(p->a, d, vectors);
   end(p, &c);
@@ -334,7 +336,7 @@ static void strip_changes(const proposer *p) {
   const int64_t rows = rows_extent(p), each = tile_rows(p);
   if (!has(p, P_PANELS) || !has(p, P_TILE) || !alone(p) || !p->nf->sum || !rows) return;
   for (int64_t times = 1; times <= 8 && (rows < 0 || times * each < rows); times *= 2) {
-    change c = begin(p, P_STRIP);
+    schedule_change c = begin(p, P_STRIP);
     if (!panels_are(p, "inside")) record_word(p->a, state(p, &c, P_PANELS), "inside");
     record_number(p->a, state(p, &c, P_STRIP), times * each);
     end(p, &c);
@@ -352,7 +354,7 @@ static void unroll_changes(const proposer *p) {
   const char *last = reduce->words.v[reduce->words.n - 1];
   const loop_facts *steps = loop_named(p, last, NULL);
   if (!any(d) && (!any(has(p, P_ROWS)) || !lane_of_results(p) || !steps || !steps->unrolls)) return;
-  change c = begin(p, P_UNROLL);
+  schedule_change c = begin(p, P_UNROLL);
   record_word(p->a, state(p, &c, P_UNROLL), any(d) ? "none" : last);
   for (uint32_t i = 0, nth = 0; i < p->n->directives.n; i++) /* of further sums: as they are */
     if (p->n->directives.v[i].is == P_UNROLL && nth++) copy_words(p, state(p, &c, P_UNROLL), &p->n->directives.v[i]);
@@ -360,7 +362,7 @@ static void unroll_changes(const proposer *p) {
 }
 /* Without instructions of the target. */
 static void instruction_changes(const proposer *p) {
-  change c = begin(p, P_INSTRUCTION);
+  schedule_change c = begin(p, P_INSTRUCTION);
   for (uint32_t i = 0; i < p->n->directives.n; i++)
     if (p->n->directives.v[i].is == P_INSTRUCTION) record_word(p->a, state(p, &c, P_INSTRUCTION), "none");
   if (c.to.n) end(p, &c);
@@ -372,7 +374,7 @@ static void pack_changes(const proposer *p) {
   for (uint32_t i = 0; i < p->n->directives.n; i++) packs += p->n->directives.v[i].is == P_PACK;
   one_word(p, P_PACK, "none");
   for (uint32_t but = 0; packs > 1 && but < packs; but++) {
-    change c = begin(p, P_PACK);
+    schedule_change c = begin(p, P_PACK);
     for (uint32_t i = 0, nth = 0; i < p->n->directives.n; i++)
       if (p->n->directives.v[i].is == P_PACK && nth++ != but)
         copy_words(p, state(p, &c, P_PACK), &p->n->directives.v[i]);
@@ -383,7 +385,7 @@ static void buffer_changes(const proposer *p) {
   if (is_word(has(p, P_BUFFER), 0, "rows")) one_word(p, P_BUFFER, "none");
 }
 static void block_change(const proposer *p, const char *var, int64_t steps, int64_t panels, int64_t rows) {
-  change c = begin(p, P_BLOCK);
+  schedule_change c = begin(p, P_BLOCK);
   directive *d = state(p, &c, P_BLOCK);
   record_word(p->a, d, var), record_number(p->a, d, steps);
   record_word(p->a, d, "panels"), record_number(p->a, d, panels);
@@ -430,7 +432,8 @@ static void (*const of_nests[P_COUNT])(const proposer *) = {
 /* ---- a changed schedule ------------------------------------------------------------------------ */
 #define BIT(is) (UINT32_C(1) << (is))
 /* What hangs on a primitive, and means nothing once that is changed. */
-static uint32_t dropped_by(const kernel_record *k, const nest_record *n, const nest_facts *f, const change *c) {
+static uint32_t dropped_by(const kernel_record *k, const nest_record *n, const nest_facts *f,
+                           const schedule_change *c) {
   enum {
     ON_TILE = BIT(P_STRIP) | BIT(P_BLOCK) | BIT(P_CHUNKS),
     PACKS = BIT(P_PACK) | BIT(P_INSTRUCTION),
@@ -473,7 +476,7 @@ static uint32_t dropped_by(const kernel_record *k, const nest_record *n, const n
     return 0;
   }
 }
-static uint32_t set_by(const change *c) {
+static uint32_t set_by(const schedule_change *c) {
   uint32_t all = 0;
   for (uint32_t i = 0; i < c->to.n; i++) all |= BIT(c->to.v[i].is);
   return all;
@@ -486,7 +489,7 @@ static void keep(arena *a, const directives *from, uint32_t but, directives *out
     vec_push(a, *out, d);
   }
 }
-kernel_record candidate_changed(arena *a, const kernel_record *k, const kernel_facts *f, const change *c) {
+kernel_record candidate_changed(arena *a, const kernel_record *k, const kernel_facts *f, const schedule_change *c) {
   kernel_record out = *k;
   const nest_record *n = c->nest < k->nests.n ? &k->nests.v[c->nest] : NULL;
   const uint32_t but = dropped_by(k, n, n ? facts_of_nest(f, n->name) : NULL, c) | set_by(c);
@@ -531,7 +534,7 @@ candidates candidates_of(arena *a, const kernel_record *k, const kernel_facts *f
   candidate_changes(a, k, f, t, single);
   for (uint32_t i = 0; i < single->n; i++) vec_push(a, out.all, ((candidate){&single->v[i], NULL}));
   for (uint32_t i = 0; i < single->n; i++) { /* each other tile with what leaves it */
-    const change *c = &single->v[i];
+    const schedule_change *c = &single->v[i];
     if (c->is != P_TILE) continue;
     kernel_record *tiled = NEW(a, kernel_record);
     changes *more = NEW(a, changes);
@@ -555,7 +558,7 @@ static void print_word(const char *word, sbuf *out) {
   else
     sb_quoted(out, word, n);
 }
-static void print_change(const kernel_record *k, const change *c, sbuf *out) {
+static void print_change(const kernel_record *k, const schedule_change *c, sbuf *out) {
   if (c->nest != KERNEL && k->nests.n > 1) sb_put(out, " nest"), print_word(k->nests.v[c->nest].name, out);
   for (uint32_t i = 0; i < c->to.n; i++) {
     sb_fmt(out, " %s", primitive_forms[c->to.v[i].is].name);

@@ -45,19 +45,19 @@ typedef struct kernel_facts {
 const nest_facts *facts_of_nest(const kernel_facts *f, const char *name);
 
 /* A change of a schedule. */
-typedef struct change {
+typedef struct schedule_change {
   primitive is;  /* what is changed */
   uint32_t nest; /* number of the nest that is changed; UINT32_MAX: the kernel */
   directives to; /* what is stated then, instead of all directives of the same primitives */
-} change;
-typedef VEC(change) changes;
+} schedule_change;
+typedef VEC(schedule_change) changes;
 /* The single changes of a schedule, which may be one that was changed before. */
 void candidate_changes(arena *a, const kernel_record *k, const kernel_facts *f, const target *t, changes *out);
 /* the schedule with the change, and without what hangs on it */
-kernel_record candidate_changed(arena *a, const kernel_record *k, const kernel_facts *f, const change *c);
+kernel_record candidate_changed(arena *a, const kernel_record *k, const kernel_facts *f, const schedule_change *c);
 
 typedef struct candidate {
-  const change *first, *second; /* what is changed; second NULL: only one thing is */
+  const schedule_change *first, *second; /* what is changed; second NULL: only one thing is */
 } candidate;
 typedef struct candidates {
   const kernel_record *k; /* the recorded schedule */

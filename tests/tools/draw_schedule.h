@@ -29,7 +29,7 @@ static inline void note_kernel(arena *a, kernels_of *all, const kernel_record *k
   vec_push(a, *all, x);
 }
 /* One of these changes, of that primitive (P_COUNT: of any); NULL: there is none. */
-static inline const change *draw_change(const changes *all, primitive is) {
+static inline const schedule_change *draw_change(const changes *all, primitive is) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < all->n; i++) n += is == P_COUNT || all->v[i].is == is;
   uint32_t nth = draw(n);
@@ -38,7 +38,7 @@ static inline const change *draw_change(const changes *all, primitive is) {
   return NULL;
 }
 /* A change of a primitive that some kernel offers, each as likely as the others, or of `only`; NULL: there is none. */
-static inline const change *draw_first(const kernels_of *all, int only, const kernel_of **of) {
+static inline const schedule_change *draw_first(const kernels_of *all, int only, const kernel_of **of) {
   uint32_t offers[P_COUNT] = {0}, n = 0, is = 0; /* kernels */
   for (uint32_t i = 0; i < all->n; i++) {
     uint32_t has = 0;
@@ -62,7 +62,7 @@ static inline const change *draw_first(const kernels_of *all, int only, const ke
  * of the primitives; 0: no kernel offers a change. */
 static inline kernel_record draw_schedule(arena *a, const kernels_of *all, const target *t, int only,
                                           const kernel_of **of, uint32_t *changed) {
-  const change *first = draw_first(all, only, of);
+  const schedule_change *first = draw_first(all, only, of);
   *changed = 0;
   if (!first) return (kernel_record){0};
   const kernel_facts *f = (*of)->f;
@@ -71,7 +71,7 @@ static inline kernel_record draw_schedule(arena *a, const kernels_of *all, const
   for (uint32_t more = draw(2) ? 0 : 1 + draw(MOST_CHANGES - 1); more--;) {
     changes next = {0};
     candidate_changes(a, &out, f, t, &next);
-    const change *c = draw_change(&next, P_COUNT);
+    const schedule_change *c = draw_change(&next, P_COUNT);
     if (!c) break;
     out = candidate_changed(a, &out, f, c);
     *changed |= UINT32_C(1) << c->is;
