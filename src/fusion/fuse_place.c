@@ -69,27 +69,11 @@ static bool sizes_first(fuser *f, uint32_t s, uint32_t q) {
   return true;
 }
 static uint32_t copy_stage(fuser *f, uint32_t s, uint32_t at) {
-  emodule *m = f->m;
-  update u = xs(m, s)->updates.v[at];
-  digit *d = NEWN(f->a, digit, u.nvars + 1);
-  sz *by = NEWN(f->a, sz, u.nvars + 1), *idx = NEWN(f->a, sz, u.nvars + 1);
-  for (uint32_t j = 0; j < u.nvars; j++) {
-    d[j].extent = sym_extent(f->c, u.vars[j]);
-    by[j] = sym_var(f->c, sym_name(f->c, u.vars[j]), d[j].extent);
-    sym_is_atom(f->c, by[j], &d[j].var);
-    idx[j] = sym_of_atom(f->c, u.vars[j]);
-  }
-  uint32_t ns = pass_stage(f->p, s, d, u.nvars, expr_subst_vars(m, u.value, u.vars, by, u.nvars), "piece");
-  /* digits beyond the supported rank share an axis: the read index must follow the axes */
-  const stage *x = xs(m, ns);
-  sz *ix = NEWN(f->a, sz, x->naxes + 1);
-  for (uint32_t i = 0, k = 0; i < x->naxes; i++) {
-    ix[i] = sym_int(f->c, 0);
-    for (uint32_t e = 0; e < x->axes[i].n; e++, k++)
-      ix[i] = sym_add(f->c, sym_mul(f->c, ix[i], x->axes[i].d[e].extent), idx[k]);
-  }
-  xs(m, s)->updates.v[at].value = expr_load(m, x->tensor, ix, x->naxes, 0);
-  return ns;
+  const update u = xs(f->m, s)->updates.v[at];
+  ex load;
+  const uint32_t made = pass_stage_over(f->p, s, u.vars, u.nvars, u.value, "piece", &load);
+  xs(f->m, s)->updates.v[at].value = load;
+  return made;
 }
 static bool reads(fuser *f, uint32_t k, tid t) {
   for (uint32_t i = 0; i < f->k.v[k].st.n; i++) {

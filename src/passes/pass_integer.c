@@ -267,17 +267,9 @@ static ex correction(integers *k, uint32_t s, const ex_node *red, ex byte, ex by
     const ex r = const_make(p, s, vars.v, vars.n, whole ? expr_op2(m, OP_MUL, all, by) : all);
     if (r) return whole ? r : expr_op2(m, OP_MUL, r, by);
   }
-  digit *d = NEWN(p->a, digit, vars.n + 1);
-  sz *to = NEWN(p->a, sz, vars.n + 1), *idx = NEWN(p->a, sz, vars.n + 1);
-  for (uint32_t i = 0; i < vars.n; i++) {
-    d[i].extent = sym_extent(p->c, vars.v[i]);
-    to[i] = sym_var(p->c, sym_name(p->c, vars.v[i]), d[i].extent);
-    sym_is_atom(p->c, to[i], &d[i].var);
-    idx[i] = sym_of_atom(p->c, vars.v[i]);
-  }
-  all = expr_subst_vars(m, expr_fresh(m, all), vars.v, to, vars.n);
-  const uint32_t made = pass_stage(p, s, d, vars.n, all, "sum");
-  return expr_op2(m, OP_MUL, expr_load(m, xs(m, made)->tensor, idx, vars.n, 0), by);
+  ex load;
+  pass_stage_over(p, s, vars.v, vars.n, expr_fresh(m, all), "sum", &load);
+  return expr_op2(m, OP_MUL, load, by);
 }
 /* What the sum's value is, of the sum of products of bytes `main`. */
 static ex whole_of(integers *k, const byte_sum *q, const ex_node *red, ex main, const ex byte[2]) {
@@ -296,24 +288,14 @@ static ex whole_of(integers *k, const byte_sum *q, const ex_node *red, ex main, 
 static void rewrite(integers *k, const byte_sum *q) {
   emodule *m = k->m;
   pw *p = k->p;
-  const stage x = *xs(m, q->s);
-  const ex_node red = *exn(m, x.value);
-  const uint32_t nd = expr_ndigits(&x);
-  digit *d = NEWN(p->a, digit, nd + 1);
-  sz *to = NEWN(p->a, sz, nd + 1), *idx = NEWN(p->a, sz, nd + 1);
-  atom *vars = NEWN(p->a, atom, nd + 1);
+  const ex_node red = *exn(m, xs(m, q->s)->value);
   const ex byte[2] = {byte_of(k, &q->f[0]), byte_of(k, &q->f[1])};
   const ex body = expr_op2(m, OP_MUL, byte[0], byte[1]);
-  ex main = expr_reduce(m, RED_SUM, red.args, red.nargs, 0, body, 0, ET_I32, ET_I32);
-  expr_digits(&x, d);
-  for (uint32_t i = 0; i < nd; i++) {
-    vars[i] = d[i].var, idx[i] = sym_of_atom(p->c, d[i].var);
-    to[i] = sym_var(p->c, sym_name(p->c, d[i].var), d[i].extent);
-    sym_is_atom(p->c, to[i], &d[i].var);
-  }
-  main = expr_subst_vars(m, expr_fresh(m, main), vars, to, nd);
-  const uint32_t made = pass_stage(p, q->s, d, nd, main, "dot");
-  const ex load = expr_load(m, xs(m, made)->tensor, idx, nd, 0);
+  const ex main = expr_reduce(m, RED_SUM, red.args, red.nargs, 0, body, 0, ET_I32, ET_I32);
+  u32vec vars = {0};
+  ex load;
+  stage_vars(m, q->s, p->a, &vars);
+  pass_stage_over(p, q->s, vars.v, vars.n, expr_fresh(m, main), "dot", &load);
   pass_set(p, q->s, simplify(p, whole_of(k, q, &red, load, byte)));
 }
 bool pass_integer(pw *p) {

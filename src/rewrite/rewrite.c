@@ -257,6 +257,27 @@ uint32_t pass_stage(pw *p, uint32_t before, const digit *d, uint32_t n, ex value
   pass_changed(p, s);
   return s;
 }
+uint32_t pass_stage_over(pw *p, uint32_t before, const atom *vars, uint32_t n, ex value, const char *hint, ex *load) {
+  emodule *m = p->m;
+  digit *d = NEWN(p->a, digit, n + 1);
+  sz *by = NEWN(p->a, sz, n + 1);
+  for (uint32_t j = 0; j < n; j++) {
+    d[j].extent = sym_extent(p->c, vars[j]);
+    by[j] = sym_var(p->c, sym_name(p->c, vars[j]), d[j].extent);
+    sym_is_atom(p->c, by[j], &d[j].var);
+  }
+  const uint32_t s = pass_stage(p, before, d, n, expr_subst_vars(m, value, vars, by, n), hint);
+  /* digits beyond the supported rank share an axis: the read index must follow the axes */
+  const stage *x = xs(m, s);
+  sz *idx = NEWN(p->a, sz, x->naxes + 1);
+  for (uint32_t i = 0, k = 0; i < x->naxes; i++) {
+    idx[i] = sym_int(p->c, 0);
+    for (uint32_t e = 0; e < x->axes[i].n; e++, k++)
+      idx[i] = sym_add(p->c, sym_mul(p->c, idx[i], x->axes[i].d[e].extent), sym_of_atom(p->c, vars[k]));
+  }
+  *load = expr_load(m, x->tensor, idx, x->naxes, 0);
+  return s;
+}
 static void put_item(pw *p, const map *first, const uint32_t *next, block *b, item it) {
   if (it.kind == IT_STAGE) {
     uint64_t k;

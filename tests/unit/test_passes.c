@@ -658,6 +658,12 @@ static const bytes_example in_bytes[] = {
      "tensor x: f32[7, 12] input \"x\"\ntensor w: i8[12, 9] input \"w\"\n"
      "stage q: f32[a<7, b<12] = f32(sat(i8, round_even(x[a, b] / (x[a, b] - x[a, b])) + 7.0))\n"
      "stage y: f32[m<7, n<9] out = sum[k<12] q[m, k] * f32(w[k, n])\noutput y \"y\"\n"},
+    {"more digits than a tensor may have axes", 1,
+     "tensor x: u8[512, 4] input \"x\"\ntensor w: i8[4, 256] input \"w\"\n"
+     "stage y: f32[(r0<2, r1<2, r2<2, r3<2, r4<2, r5<2, r6<2, r7<2, r8<2), (c0<2, c1<2, c2<2, c3<2, c4<2, c5<2, c6<2, "
+     "c7<2)] out = sum[k<4] "
+     "(f32(x[256*r0 + 128*r1 + 64*r2 + 32*r3 + 16*r4 + 8*r5 + 4*r6 + 2*r7 + r8, k]) - 7.0) * f32(w[k, 128*c0 + 64*c1 + "
+     "32*c2 + 16*c3 + 8*c4 + 4*c5 + 2*c6 + c7])\noutput y \"y\"\n"},
     {"a conversion that changes values", 0,
      "tensor x: u8[7, 12] input \"x\"\ntensor w: i8[12, 9] input \"w\"\n"
      "stage y: i32[m<7, n<9] out = sum[k<12] i32(i8(x[m, k])) * i32(w[k, n])\noutput y \"y\"\n"},
