@@ -233,6 +233,14 @@ static inline int64_t floormod64(int64_t a, int64_t b) {
 }
 static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+/* the greatest common divisor, never negative; of 0 and 0: 0 */
+static inline int64_t gcd64(int64_t a, int64_t b) {
+  while (b) {
+    const int64_t r = a % b;
+    a = b, b = r;
+  }
+  return a < 0 ? -a : a;
+}
 /* Numbers that are only compared, such as products of sizes: what is larger counts as this. Sums of many do not
  * overflow. */
 #define SAT64 (INT64_C(1) << 40)

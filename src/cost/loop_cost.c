@@ -66,7 +66,6 @@ static int by_step(const void *a, const void *b) {
   const direction *x = a, *y = b;
   return (x->step > y->step) - (x->step < y->step);
 }
-static int64_t gcd(int64_t x, int64_t y) { return y ? gcd(y, x % y) : x; }
 /* What pieces of so many bytes hold and take up at that depth when they are repeated in n directions: steps that are
  * shorter than a piece make it longer, others make more pieces; directions of equal steps overlap. */
 static void spread(const traffic *k, stream *s, uint32_t depth, double pieces, const direction *given, uint32_t n) {
@@ -83,8 +82,8 @@ static void spread(const traffic *k, stream *s, uint32_t depth, double pieces, c
       bytes += (times - 1) * (double)d[i].step;
     } else {
       pieces *= times;
-      if (way > 0)
-        apart = apart > 0 ? fmin(apart, (double)gcd(d[i].step, (int64_t)way)) : (double)gcd(d[i].step, (int64_t)way);
+      const double sets = (double)gcd64(d[i].step, (int64_t)way);
+      if (way > 0) apart = apart > 0 ? fmin(apart, sets) : sets;
     }
     i = j;
   }

@@ -45,9 +45,10 @@ static taken block_cost(walker *w, uint32_t block);
 /* ---- numbers --------------------------------------------------------------------------------- */
 static number unknown(void) { return (number){0}; }
 static number plain(int64_t v) { return (number){.known = true, .v = v}; }
-static void scale(number *x, int64_t by) {
-  for (uint32_t i = 0; i < LOOPS_DEEP; i++) x->step[i] *= by;
-  x->lane *= by;
+static number scaled(number x, int64_t by) {
+  x.v *= by, x.lane *= by;
+  for (uint32_t i = 0; i < LOOPS_DEEP; i++) x.step[i] *= by;
+  return x;
 }
 static bool fixed(const number *x) {
   for (uint32_t i = 0; i < LOOPS_DEEP; i++)
@@ -73,71 +74,39 @@ static number remainder_of(number x, int64_t by) {
     if (x.step[i] % by == 0) x.step[i] = 0;
   return x;
 }
-static number compared(const number *x, const number *y, sop op) {
-  const int64_t p = x->v, q = y->v;
-  const bool r = op == OP_EQ   ? p == q
-                 : op == OP_NE ? p != q
-                 : op == OP_LT ? p < q
-                 : op == OP_LE ? p <= q
-                 : op == OP_GT ? p > q
-                               : p >= q;
-  return plain(r);
-}
 static number computed(walker *w, const linst *i) {
   static const number none;
   const number *x = i->a ? &w->numbers[i->a] : &none, *y = i->b ? &w->numbers[i->b] : &none,
                *z = i->c ? &w->numbers[i->c] : &none;
-  number r;
+  int64_t v;
   if (!x->known || (i->b && !y->known && i->op != OP_SEL)) return unknown();
   switch ((sop)i->op) {
   case OP_ADD:
     return sum(*x, y, 1);
   case OP_SUB:
     return sum(*x, y, -1);
+  case OP_NEG:
+    return sum(plain(0), x, -1);
   case OP_MUL:
-    if (!fixed(y) && !fixed(x)) return plain(x->v * y->v);
-    r = fixed(y) ? *x : *y;
-    scale(&r, fixed(y) ? y->v : x->v);
-    r.v = x->v * y->v;
-    return r;
+    return fixed(y) ? scaled(*x, y->v) : fixed(x) ? scaled(*y, x->v) : plain(x->v * y->v);
   case OP_IDIV:
     return y->v > 0 ? quotient(*x, y->v) : unknown();
   case OP_MOD:
     return y->v > 0 ? remainder_of(*x, y->v) : unknown();
   case OP_SHL:
-    r = *x;
-    scale(&r, INT64_C(1) << (y->v & 31));
-    r.v = x->v << (y->v & 31);
-    return r;
+    return scaled(*x, INT64_C(1) << (y->v & 31));
   case OP_SHR:
     return quotient(*x, INT64_C(1) << (y->v & 31));
   case OP_MIN:
     return x->v < y->v ? *x : *y;
   case OP_MAX:
     return x->v > y->v ? *x : *y;
-  case OP_EQ:
-  case OP_NE:
-  case OP_LT:
-  case OP_LE:
-  case OP_GT:
-  case OP_GE:
-    return compared(x, y, (sop)i->op);
-  case OP_AND:
-  case OP_BAND:
-    return plain(x->v & y->v);
-  case OP_OR:
-  case OP_BOR:
-    return plain(x->v | y->v);
-  case OP_NOT:
-    return plain(!x->v);
-  case OP_NEG:
-    return sum(plain(0), x, -1);
   case OP_SEL:
     return x->v ? *y : *z;
   case OP_CAST:
     return *x;
-  default:
-    return unknown();
+  default: /* conditions, and bits: they do not go on by steps */
+    return loop_eval_int((sop)i->op, (etype)li(w->f, i->a)->type.elem, x->v, y->v, &v) ? plain(v) : unknown();
   }
 }
 
@@ -307,12 +276,10 @@ static taken walk_instruction(walker *w, work *k, lv v) {
   case L_CONST:
     *n = et_kind((etype)i->type.elem) == K_FLOAT ? unknown() : plain(i->k.i);
     break;
-  case L_LO:
-    *n = plain(0);
-    break;
   case L_HI:
     *n = plain(w->chunks);
     break;
+  case L_LO:
   case L_WORKER:
     *n = plain(0);
     break;
@@ -330,7 +297,6 @@ static taken walk_instruction(walker *w, work *k, lv v) {
     break;
   case L_LOAD:
   case L_GATHER:
-    *n = unknown();
     touch(w, k, i);
     break;
   case L_STORE:
@@ -343,17 +309,14 @@ static taken walk_instruction(walker *w, work *k, lv v) {
     break;
   case L_HREDUCE:
     operate(w, k, v, i, 2.0 * log2_of(li(w->f, i->a)->type.lanes), 1);
-    *n = unknown();
     break;
   case L_EXTRACT:
   case L_SHUFFLE:
   case L_LOOKUP:
     operate(w, k, v, i, 1, parts_of(w, i->type));
-    *n = unknown();
     break;
   case L_INTRIN:
     declared(w, k, v, i);
-    *n = unknown();
     break;
   case L_OFFSET:
     *n = offset_of(w, i);
@@ -363,7 +326,7 @@ static taken walk_instruction(walker *w, work *k, lv v) {
     *n = plain(0), n->base = v;
     break;
   case L_REG:
-    *n = unknown(), w->born[v] = w->inner->depth;
+    w->born[v] = w->inner->depth;
     break;
   case L_GET:
     *n = w->numbers[i->a], w->latest[v] = w->latest[i->a];

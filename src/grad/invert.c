@@ -256,7 +256,6 @@ static void solve_chain(inv *z, const eq *q, const lin *l, const uint32_t *order
     set(z, at, last ? v : sym_mod(z->c, v, z->u[at].ext), last);
   }
 }
-static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 /* s*v + d*w + r, or s*v + r alone, over an index space of its own. */
 static bool solve_residues(inv *z, const eq *q, const lin *l, uint32_t iv) {
   int64_t s, d = 0, g, sp, dp;
@@ -265,7 +264,7 @@ static bool solve_residues(inv *z, const eq *q, const lin *l, uint32_t iv) {
       any_var(z, l->rest))
     return false;
   if (l->n == 2 && (!sym_is_int(z->c, l->coef[iw], &d) || d < 1)) return false;
-  g = gcd(s, d), sp = s / g, dp = d / g;
+  g = gcd64(s, d), sp = s / g, dp = d / g;
   if (l->n == 2 && (dp - 1) % sp) return false;
   sz y = sym_sub(z->c, q->rhs, l->rest), top = sym_sub(z->c, sym_addi(z->c, q->size, -1), l->rest);
   if (!sym_ge0(z->c, top)) return false;

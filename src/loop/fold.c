@@ -24,8 +24,7 @@ static int64_t int_mod(etype t, int64_t x, int64_t y) {
   if (y == -1) return 0;
   return floormod64(x, y);
 }
-/* The value of an operation on constants of type t (the operands'); false: not folded. */
-static bool eval_int(sop op, etype t, int64_t x, int64_t y, int64_t *r) {
+bool loop_eval_int(sop op, etype t, int64_t x, int64_t y, int64_t *r) {
   uint64_t ux = (uint64_t)x, uy = (uint64_t)y;
   switch (op) {
   case OP_ADD:
@@ -156,7 +155,7 @@ static bool eval(sop op, ltype t, etype from, scalar x, scalar y, scalar *r) {
     return true;
   }
   if (k == K_FLOAT) return et_bits(from) >= 16 && eval_float(op, x.f, y.f, r);
-  return k != K_STR && eval_int(op, from, x.i, y.i, &r->i);
+  return k != K_STR && loop_eval_int(op, from, x.i, y.i, &r->i);
 }
 
 /* x = base + *k with a constant; base itself and 0 if it is no such sum. */

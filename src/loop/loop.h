@@ -218,6 +218,8 @@ static inline bool li_lists_values(const linst *i) { return i->kind != L_SHUFFLE
 static inline ltype lptr(etype e) { return (ltype){(uint8_t)e, 1, 1}; }
 
 bool loop_const(const lfunc *f, lv v, scalar *k); /* v is a constant (all lanes equal): its value */
+/* the value of an operation on integers or bools, which have type t; false: it has none here */
+bool loop_eval_int(sop op, etype t, int64_t x, int64_t y, int64_t *r);
 
 /* ---- passes on loop programs ----------------------------------------------------------------- */
 /* math.c: replaces exp, log, tanh, erf, sin, cos, pow, ... of floats by vector polynomials in the operations an

@@ -19,7 +19,6 @@ typedef struct cond {
   int64_t c0; /* constant */
 } cond;
 
-static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a < 0 ? -a : a; }
 /* x - a*(x//a) == 0 with one output and one reduction variable that matter? */
 static bool match(pw *p, uint32_t s, const ex_node *red, ex e, cond *out) {
   ctx *c = p->c;
@@ -46,7 +45,7 @@ static bool match(pw *p, uint32_t s, const ex_node *red, ex e, cond *out) {
       continue;
     }
     if (k % out->a == 0) continue;
-    if (n != 1 || ex[0] != 1 || sym_kind(c, at[0]) != AT_VAR || gcd(k, out->a) != 1) return false;
+    if (n != 1 || ex[0] != 1 || sym_kind(c, at[0]) != AT_VAR || gcd64(k, out->a) != 1) return false;
     bool bound = false;
     for (uint32_t j = 0; j < red->nargs; j++) bound |= red->args[j] == at[0];
     if (bound && !out->k)

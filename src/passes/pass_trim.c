@@ -8,14 +8,6 @@
  */
 #include "passes/pass.h"
 
-static int64_t gcd(int64_t a, int64_t b) {
-  a = a < 0 ? -a : a, b = b < 0 ? -b : b;
-  while (b) {
-    int64_t t = a % b;
-    a = b, b = t;
-  }
-  return a;
-}
 typedef struct want {
   int64_t lo;   /* least place that is read */
   int64_t hi;   /* greatest place that is read */
@@ -39,12 +31,12 @@ static void add_access(ctx *c, want *w, sz x) {
     const uint8_t *ex;
     int64_t k = sym_term(c, x, i, &n, &at, &ex);
     if (n)
-      w->step = gcd(w->step, k);
+      w->step = gcd64(w->step, k);
     else
       k0 = k;
   }
   if (!w->any) w->lo = lo, w->hi = hi, w->base = k0;
-  w->step = gcd(w->step, k0 - w->base);
+  w->step = gcd64(w->step, k0 - w->base);
   w->lo = min64(w->lo, lo), w->hi = max64(w->hi, hi), w->any = true;
 }
 typedef struct renumbering {

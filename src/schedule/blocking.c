@@ -129,7 +129,7 @@ bool kernel_row_streaming(kctx *k, nest *n, const accesses *acc, const choice *c
   int64_t lanes, width = (int64_t)n->nv * n->lanes;
   bool far = d != NULL, made;
   if (k->p->level == 0 || !ch->lane || ch->lane_reduced || n->inner.n || n->outer.n || !n->panel || !t->l2 ||
-      red->kind != EX_REDUCE || red->where || red->acc == ET_BOOL || schedule_is_arg((rop)red->op) || n->reds[0].n != 1)
+      red->kind != EX_REDUCE || red->where || red->acc == ET_BOOL || red_is_arg((rop)red->op) || n->reds[0].n != 1)
     return false;
   int64_t rows = ch->row ? kernel_extent(k, ch->row, MAX_STREAMED + 1) : 1;
   if (rows > MAX_STREAMED || (ch->row && (ch->row2 || !rows_by_panels(k, n, acc, ch, &made) || !made))) return false;

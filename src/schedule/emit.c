@@ -602,16 +602,15 @@ void schedule_arg_start(ectx *e, const ex_node *n, bool lane_reduced, uint32_t l
   *pay = lb_reg(&e->b, lb_const(&e->b, lt(ET_I64, lanes), (scalar){.i = all ? first : 0}));
   *found = all ? 0 : lb_reg(&e->b, lb_const(&e->b, lt(ET_BOOL, lanes), (scalar){.i = 0}));
 }
-bool schedule_is_arg(rop op) { return op >= RED_ARGMAX; }
 
 /* A reduction inside a value: loops around registers, the whole of it for this copy. */
 static evalue emit_reduce(ectx *e, ex x) {
   ex_node n = *exn(e->m, x);
   bool vec = (dep_ex(e, x) & D_LANE) != 0;
   uint32_t ln = vec ? e->lanes : 1;
-  etype at = schedule_is_arg((rop)n.op) ? exn(e->m, n.body)->type : (etype)n.acc;
+  etype at = red_is_arg((rop)n.op) ? exn(e->m, n.body)->type : (etype)n.acc;
   lv acc, pay = 0, found = 0;
-  if (schedule_is_arg((rop)n.op))
+  if (red_is_arg((rop)n.op))
     schedule_arg_start(e, &n, false, ln, &acc, &pay, &found);
   else
     acc = lb_reg(&e->b, lb_const(&e->b, lt(at, ln), red_identity((rop)n.op, at)));
@@ -620,7 +619,7 @@ static evalue emit_reduce(ectx *e, ex x) {
   long_sum blocks = {0};
   for (uint32_t i = 0; i < n.nargs; i++) vec_push(e->a, vars, n.args[i]);
   lv *first = NEWN(e->a, lv, n.nargs + 1u), *last = NEWN(e->a, lv, n.nargs + 1u);
-  if (!schedule_is_arg((rop)n.op)) long_sum_begin(e, &blocks, &n, &vars, 1, &acc, 1);
+  if (!red_is_arg((rop)n.op)) long_sum_begin(e, &blocks, &n, &vars, 1, &acc, 1);
   for (uint32_t i = 0; i < n.nargs; i++) {
     lv idx, lo = lb_int(&e->b, 0), hi = 0;
     if (long_sum_block(e, n.args[i], &first[i], &last[i])) lo = first[i], hi = last[i];
@@ -629,7 +628,7 @@ static evalue emit_reduce(ectx *e, ex x) {
     emit_bind(e, n.args[i], idx);
     emit_scope(e);
   }
-  if (schedule_is_arg((rop)n.op))
+  if (red_is_arg((rop)n.op))
     schedule_arg_step(e, &n, acc, pay, found, vec, ln);
   else
     lb_set(&e->b, acc, schedule_step(e, &n, lb_get(&e->b, acc), vec, ln));
@@ -640,7 +639,7 @@ static evalue emit_reduce(ectx *e, ex x) {
   }
   long_sum_end(e, &blocks);
   view_unbind(&e->view, nb);
-  if (schedule_is_arg((rop)n.op)) return (evalue){lb_get(&e->b, pay), vec};
+  if (red_is_arg((rop)n.op)) return (evalue){lb_get(&e->b, pay), vec};
   lv r = lb_get(&e->b, acc);
   if ((etype)n.type != at) r = lb_op(&e->b, OP_CAST, lt((etype)n.type, ln), r, 0, 0);
   return (evalue){r, vec};

@@ -214,7 +214,6 @@ typedef struct ectx {
 enum { TILE_V = BITSET_WORD }; /* registers of a tile: regs[r * TILE_V + v]; its rows are the bits of a word */
 scalar schedule_identity(rop op, etype t);
 sop schedule_combine(rop op);
-bool schedule_is_arg(rop op);
 /* acc combined with the body at the current copy; acc 0: the body */
 lv schedule_step(ectx *e, const ex_node *n, lv acc, bool vec, uint32_t lanes);
 /* long_sum.c: does the sum over vars, the last one in steps of `last_step`, go in blocks? Its registers are acc (0:

@@ -36,7 +36,7 @@ void kernel_note_nest(kctx *k, const u32vec *group, const accesses *acc, const u
                   .lanes = L << EK_PLANTED("schedule-facts"),
                   .half_lanes = tile_halves(k->p->t, L),
                   .sum = root->kind == EX_REDUCE,
-                  .in_order = root->kind == EX_REDUCE && schedule_is_arg((rop)root->op)};
+                  .in_order = root->kind == EX_REDUCE && red_is_arg((rop)root->op)};
   u32vec all = {0};
   for (uint32_t i = 0; i < domain->n; i++) vec_push(k->a, all, domain->v[i]);
   for (uint32_t i = 0; i < red->n; i++) vec_push(k->a, all, red->v[i]);

@@ -198,7 +198,7 @@ static u32vec red_order(kctx *k, uint32_t stage, const accesses *acc, atom lane)
   for (uint32_t i = 0; i < root->nargs; i++)
     if (root->args[i] != lane) vec_push(k->a, out, root->args[i]);
   /* where places are equal the first one counts, in the order of the text */
-  if (schedule_is_arg((rop)root->op)) return out;
+  if (red_is_arg((rop)root->op)) return out;
   int64_t *st = NEWN(k->a, int64_t, out.n + 1);
   for (uint32_t i = 0; i < out.n; i++) {
     st[i] = INT64_MAX;
@@ -253,7 +253,7 @@ static void follow_reduce(kctx *k, const directive *d, uint32_t stage, u32vec *r
   for (uint32_t i = 0; i < red->n; i++)
     if (!vec_has(&order, red->v[i])) kernel_refuse(k, d, "%s is missing", kernel_var_text(k, red->v[i]));
   for (uint32_t i = 0; i < red->n; i++)
-    if (order.v[i] != red->v[i] && schedule_is_arg((rop)exn(k->m, xs(k->m, stage)->value)->op))
+    if (order.v[i] != red->v[i] && red_is_arg((rop)exn(k->m, xs(k->m, stage)->value)->op))
       kernel_refuse(k, d, "of equal values the first one counts, in the order of the formula");
   if (!EK_PLANTED("follow-reduce")) *red = order;
 }
@@ -407,7 +407,7 @@ void kernel_groups(kctx *k, const u32vec *stages, grps *out) {
     const ex_node *root = s->value ? exn(k->m, s->value) : NULL;
     const bool may_join =
         k->p->level > 0 && !s->updates.n &&
-        (!value_reduces(&k->e.view, s->value) || (tile && root->kind == EX_REDUCE && !schedule_is_arg((rop)root->op)));
+        (!value_reduces(&k->e.view, s->value) || (tile && root->kind == EX_REDUCE && !red_is_arg((rop)root->op)));
     uint32_t joined = may_join ? group_to_join(k, si, &dom, out) : out->n;
     if (joined < out->n) {
       vec_push(k->a, out->v[joined].stages, si);

@@ -21,13 +21,6 @@ typedef struct padding {
   int64_t steps; /* places between two that are read together */
   int64_t count; /* places that are read together; 0: none */
 } padding;
-static int64_t gcd(int64_t a, int64_t b) {
-  while (b) {
-    int64_t r = a % b;
-    a = b, b = r;
-  }
-  return a;
-}
 sz layout_padded_stride(splan *p, sz stride, int64_t size, int64_t steps, int64_t count) {
   const target *t = p->t;
   int64_t way = t->l1_ways ? (int64_t)(t->l1 / t->l1_ways) : 0, line = max64(1, (int64_t)t->line / size), n;
@@ -35,7 +28,7 @@ sz layout_padded_stride(splan *p, sz stride, int64_t size, int64_t steps, int64_
   count = min64(count, (int64_t)(t->l1 / t->line));
   for (int64_t more = 0; more < MAX_PAD_LINES; more++) {
     /* sets of the cache that the places fall on */
-    int64_t sets = way / gcd((n + more * line) * size * steps, way);
+    int64_t sets = way / gcd64((n + more * line) * size * steps, way);
     if (sets * t->l1_ways >= count)
       return sym_addi(p->m->c, stride, (EK_PLANTED("schedule-padding") ? -1 : 1) * more * line);
   }

@@ -504,7 +504,7 @@ static void start_accumulators(ectx *e, const nest *n, tile_reduction *x) {
   const register_tile *t = &x->tile;
   const ltype T = lt(x->type, t->lanes);
   const size_t registers = (size_t)t->mr * TILE_V;
-  const bool arg = schedule_is_arg((rop)x->red->op);
+  const bool arg = red_is_arg((rop)x->red->op);
   x->acc = NEWN(e->a, lv, registers);
   if (arg) x->pay = NEWN(e->a, lv, registers), x->found = NEWN(e->a, lv, registers);
   lv *before = nest_goes_on(e->m, n, x->stage) ? e->view.locals.v[e->view.locals.n - 1].regs : NULL;
@@ -561,7 +561,7 @@ static bool reduce_tile(ectx *e, const nest *n, const register_tile *t, uint32_t
   tile_reduction x = {.stage = i,
                       .vars = &n->reds[i],
                       .red = &red,
-                      .type = schedule_is_arg((rop)red.op) ? exn(e->m, red.body)->type : (etype)red.acc,
+                      .type = red_is_arg((rop)red.op) ? exn(e->m, red.body)->type : (etype)red.acc,
                       .vec = n->lane.var != 0,
                       .tile = *t};
   if (n->lane_reduced) x.tile.nv = n->nv;

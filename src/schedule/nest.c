@@ -11,7 +11,7 @@ uint32_t nest_lanes(index_view *iv, const u32vec *stages) {
     uint32_t k = t == ET_BOOL ? l : target_lanes(iv->p->t, t);
     if (k < l) l = k;
     const ex_node *root = s->value ? exn(iv->m, s->value) : NULL;
-    if (root && root->kind == EX_REDUCE && !schedule_is_arg((rop)root->op)) {
+    if (root && root->kind == EX_REDUCE && !red_is_arg((rop)root->op)) {
       k = root->acc == ET_BOOL ? l : target_lanes(iv->p->t, (etype)root->acc);
       if (k < l) l = k;
     }

@@ -456,7 +456,7 @@ static tiling tiling_of(index_view *iv, const u32vec *stages, const accesses *ac
               .registers = iv->p->t->vector_registers,
               .reduces = root->kind == EX_REDUCE,
               .steps = 1};
-  w.arg = w.reduces && schedule_is_arg((rop)root->op);
+  w.arg = w.reduces && red_is_arg((rop)root->op);
   for (uint32_t i = 0; i < stages->n; i++) w.leaders += exn(iv->m, xs(iv->m, stages->v[i])->value)->kind == EX_REDUCE;
   w.contraction = is_contraction(&w);
   for (uint32_t i = 0; i < red->n && w.steps < MAX_SUM_STEPS; i++)
