@@ -21,15 +21,6 @@ typedef struct hoist {
   bool any;   /* something changed */
 } hoist;
 
-static bool reads_recurrence(pw *p, ex e, uint32_t recurrence) {
-  u32vec l = {0};
-  expr_loads(p->m, e, p->a, &l);
-  for (uint32_t i = 0; i < l.n; i++) {
-    uint32_t q = producer_of(p->m, exn(p->m, l.v[i])->tensor);
-    if (q && xs(p->m, q - 1)->recurrence == recurrence) return true;
-  }
-  return false;
-}
 static ex guard_load(void *env, emodule *m, ex e) {
   pw *p = env;
   ex_node n = *exn(m, e);
@@ -53,7 +44,7 @@ static ex hoist_node(void *env, emodule *m, ex e) {
   const stage *x = xs(m, h->s);
   uint32_t sc = x->recurrence;
   ex value = h->lazy && !EK_PLANTED("hoist") ? expr_rewrite(m, e, &(ex_map){.node = guard_load, .env = p}) : e;
-  bool inside = sc && reads_recurrence(p, value, sc);
+  bool inside = pass_reads_recurrence(p, value, sc);
   /* free variables: the stage's own digits in their order, then those of enclosing reductions */
   u32vec fv = {0}, own = {0}, vars = {0};
   expr_vars(m, value, p->a, &fv);
@@ -69,20 +60,9 @@ static ex hoist_node(void *env, emodule *m, ex e) {
     for (uint32_t i = 0; i < vars.n; i++) has |= vars.v[i] == t;
     if (!has) return e; /* reads the recurrence at a fixed step: stays */
   }
-  digit *d = NEWN(p->a, digit, vars.n + 1);
-  sz *by = NEWN(p->a, sz, vars.n + 1), *idx = NEWN(p->a, sz, vars.n + 1);
-  for (uint32_t i = 0; i < vars.n; i++) {
-    atom v = vars.v[i];
-    d[i].extent = sym_extent(p->c, v);
-    by[i] = inside && v == t ? sym_of_atom(p->c, v) : sym_var(p->c, sym_name(p->c, v), d[i].extent);
-    sym_is_atom(p->c, by[i], &d[i].var);
-    idx[i] = sym_of_atom(p->c, v);
-  }
-  value = expr_subst_vars(m, value, vars.v, by, vars.n);
   if (vars.n > MAX_RANK) return e;
-  uint32_t ns = pass_stage(p, h->s, d, vars.n, value, "r");
-  if (inside) xs(m, ns)->recurrence = sc;
-  ex ld = expr_load(m, xs(m, ns)->tensor, idx, vars.n, 0);
+  ex ld;
+  pass_stage_over(p, h->s, vars.v, vars.n, value, "r", &ld);
   map_putu(h->made, e, ld);
   h->any = true;
   return ld;

@@ -136,7 +136,7 @@ static bool match(integers *k, uint32_t s, byte_sum *out) {
   pw *p = k->p;
   roles r;
   int64_t points = 1;
-  if (!stage_is_reduce(p, s) || xs(m, s)->recurrence || !expr_roles(m, s, p->a, &r)) return false;
+  if (!stage_is_reduce(p, s) || !expr_roles(m, s, p->a, &r)) return false;
   const ex_node red = *exn(m, r.red);
   if ((r.cls != KC_CONTRACTION && r.cls != KC_MATVEC) || !r.two || red.op != RED_SUM || red.where || r.a.n != 1 ||
       r.b.n != 1)

@@ -257,16 +257,28 @@ uint32_t pass_stage(pw *p, uint32_t before, const digit *d, uint32_t n, ex value
   pass_changed(p, s);
   return s;
 }
+bool pass_reads_recurrence(pw *p, ex e, uint32_t recurrence) {
+  u32vec l = {0};
+  expr_loads(p->m, e, p->a, &l);
+  for (uint32_t i = 0; recurrence && i < l.n; i++) {
+    const uint32_t q = producer_of(p->m, exn(p->m, l.v[i])->tensor);
+    if (q && xs(p->m, q - 1)->recurrence == recurrence) return true;
+  }
+  return false;
+}
 uint32_t pass_stage_over(pw *p, uint32_t before, const atom *vars, uint32_t n, ex value, const char *hint, ex *load) {
   emodule *m = p->m;
+  const uint32_t own = xs(m, before)->recurrence, of = pass_reads_recurrence(p, value, own) ? own : 0;
+  const atom step = of ? m->recurrences.v[of].var : 0;
   digit *d = NEWN(p->a, digit, n + 1);
   sz *by = NEWN(p->a, sz, n + 1);
   for (uint32_t j = 0; j < n; j++) {
     d[j].extent = sym_extent(p->c, vars[j]);
-    by[j] = sym_var(p->c, sym_name(p->c, vars[j]), d[j].extent);
+    by[j] = vars[j] == step ? sym_of_atom(p->c, step) : sym_var(p->c, sym_name(p->c, vars[j]), d[j].extent);
     sym_is_atom(p->c, by[j], &d[j].var);
   }
   const uint32_t s = pass_stage(p, before, d, n, expr_subst_vars(m, value, vars, by, n), hint);
+  xs(m, s)->recurrence = of;
   /* digits beyond the supported rank share an axis: the read index must follow the axes */
   const stage *x = xs(m, s);
   sz *idx = NEWN(p->a, sz, x->naxes + 1);

@@ -89,8 +89,11 @@ void pass_set(pw *p, uint32_t s, ex v); /* s gets the value v */
 void pass_kill(pw *p, uint32_t s);
 /* a new stage with one axis per digit, standing before stage `before`, in its block */
 uint32_t pass_stage(pw *p, uint32_t before, const digit *d, uint32_t n, ex value, const char *hint);
+/* Does the expression read what a stage of that recurrence computes? */
+bool pass_reads_recurrence(pw *p, ex e, uint32_t recurrence);
 /* the same over copies of these variables, which occur in the value; *load reads it at the variables themselves. A
- * value that stays where it is, too, is to be fresh (expr_fresh) */
+ * value that stays where it is, too, is to be fresh (expr_fresh). Where the value reads the recurrence of stage
+ * `before`, the new stage belongs to it and has its step, which must be one of the variables, in common with it */
 uint32_t pass_stage_over(pw *p, uint32_t before, const atom *vars, uint32_t n, ex value, const char *hint, ex *load);
 /* puts pending stages into their blocks, removes dead ones */
 void pass_flush(pw *p);

@@ -79,9 +79,12 @@ static void innermost(const stage *s, atom v, uint32_t *order) {
         return;
       }
 }
-static void domain_of(const stage *s, arena *a, u32vec *out) {
+/* The variables of the stage's loops within a step: that of a recurrence's step counts launches or an outer loop. */
+static void domain_of(const emodule *m, const stage *s, arena *a, u32vec *out) {
+  const atom step = s->recurrence ? m->recurrences.v[s->recurrence].var : 0;
   for (uint32_t i = 0; i < s->naxes; i++)
-    for (uint32_t j = 0; j < s->axes[i].n; j++) vec_push(a, *out, s->axes[i].d[j].var);
+    for (uint32_t j = 0; j < s->axes[i].n; j++)
+      if (s->axes[i].d[j].var != step) vec_push(a, *out, s->axes[i].d[j].var);
 }
 /* The tile of a stage alone; a: for the answer's accesses, and all that is needed on the way. */
 static choice choose(lay *L, index_view *iv, uint32_t si, const map *stored, accesses *acc, arena *a) {
@@ -89,7 +92,7 @@ static choice choose(lay *L, index_view *iv, uint32_t si, const map *stored, acc
   u32vec one = {0}, dom = {0}, red = {0};
   view_begin(iv, L->p, a);
   vec_push(a, one, si);
-  domain_of(s, a, &dom);
+  domain_of(L->m, s, a, &dom);
   const ex_node *root = exn(L->m, s->value);
   if (root->kind == EX_REDUCE)
     for (uint32_t i = 0; i < root->nargs; i++) vec_push(a, red, root->args[i]);
@@ -199,7 +202,7 @@ static void as_operand(index_view *iv, const stage *s, const accesses *acc, uint
   const access *big = NULL;
   uint32_t big_rank = 0;
   int64_t st[MAX_RANK] = {0};
-  domain_of(s, iv->a, &dom);
+  domain_of(iv->p->m, s, iv->a, &dom);
   for (uint32_t i = 0; i < acc->n; i++) {
     uint32_t used = 0;
     for (uint32_t d = 0; d < dom.n; d++) used += address_coef(iv, acc->v[i].address, dom.v[d]) > 0;

@@ -664,6 +664,13 @@ static const bytes_example in_bytes[] = {
      "c7<2)] out = sum[k<4] "
      "(f32(x[256*r0 + 128*r1 + 64*r2 + 32*r3 + 16*r4 + 8*r5 + 4*r6 + 2*r7 + r8, k]) - 7.0) * f32(w[k, 128*c0 + 64*c1 + "
      "32*c2 + 16*c3 + 8*c4 + 4*c5 + 2*c6 + c7])\noutput y \"y\"\n"},
+    {"a step of a recurrence whose state is rounded with the step's own zero point", 1,
+     "recurrence s1 t<5\ntensor x: f32[5, 16] input \"x\"\ntensor w: i8[16, 16] input \"w\"\n"
+     "declare H: f32[5, 16]\n"
+     "stage lo: f32[t] recurrence s1 = min[k<16] (load H[t - 1, k] else 0.0)\n"
+     "stage q: u8[t, j<16] recurrence s1 = sat(u8, round_even(((load H[t - 1, j] else 0.0) - lo[t]) * 99.0))\n"
+     "stage d: i32[t, h<16] recurrence s1 = sum[i<16] (i32(q[t, i]) - i32(sat(u8, lo[t] * -9.0))) * i32(w[i, h])\n"
+     "stage H: f32[t, g<16] recurrence s1 out = tanh(x[t, g] + f32(d[t, g]) * 0.0001)\noutput H \"H\"\n"},
     {"a conversion that changes values", 0,
      "tensor x: u8[7, 12] input \"x\"\ntensor w: i8[12, 9] input \"w\"\n"
      "stage y: i32[m<7, n<9] out = sum[k<12] i32(i8(x[m, k])) * i32(w[k, n])\noutput y \"y\"\n"},

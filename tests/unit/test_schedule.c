@@ -1485,6 +1485,36 @@ static void columns(void **state) {
   assert_true(place != 1);
 }
 
+/* A step of a recurrence is computed before the next one is: what lies side by side is never its steps, also where a
+ * stage has no other variable. */
+static void step_axes(void **state) {
+  (void)state;
+  ctx *c = ctx_new();
+  volatile uint32_t tensors = 0, wrong = 0;
+  CTX_TRY(c) {
+    const char *text = "recurrence s1 t<50\ntensor x: f32[50, 64] input \"x\"\ndeclare H: f32[50, 64]\n"
+                       "stage top: f32[t, 1] recurrence s1 = max[k<64] abs((load H[t - 1, k] else 1.0))\n"
+                       "stage q: f32[t, j<64] recurrence s1 = (load H[t - 1, j] else 0.0) / (1.0 + top[t, 0])\n"
+                       "stage H: f32[t, h<64] recurrence s1 = x[t, h] + q[t, 63 - h]\n"
+                       "stage y: f32[a<50, b<64] out = exp(H[a, b])\noutput y \"y\"\n";
+    const target *t = target_get(c, "x86-64-v4");
+    emodule *m = expr_parse(c, text, "steps");
+    expr_optimise(m, 3, &(expr_observer){.t = t});
+    splan *s = schedule_module(m, t, (schedule_opts){.level = 3});
+    for (uint32_t i = 0; i < m->stages.n; i++) {
+      const layout *l = &s->layouts[xs(m, i)->tensor];
+      if (xs(m, i)->dead || !xs(m, i)->recurrence || !l->known || l->rank < 2 || !l->axes[1].n) continue;
+      tensors++;
+      wrong += sym_int_or(c, l->axes[0].d[0].stride, 0) < sym_int_or(c, l->axes[1].d[0].stride, 0);
+    }
+  }
+  CTX_CATCH {}
+  for (const diag *d = diag_first(c); d; d = d->next) printf("steps:%u: %s\n", d->pos.line, d->text);
+  ctx_free(c);
+  assert_true(tensors >= 2);
+  assert_int_equal(wrong, 0);
+}
+
 /* Outputs of which the last tiles have fewer make pieces of two kinds, one after the other in turns: a loop for each
  * kind, whose outputs share their sums, not one for each row of outputs. */
 static void kinds_of_tiles(void **state) {
@@ -1546,7 +1576,7 @@ static void check(void **state) {
 #define COUNT(x) (sizeof(x) / sizeof *(x))
 int main(void) {
   static job jobs[COUNT(machines) * COUNT(examples)];
-  static struct CMUnitTest tests[COUNT(jobs) + 3];
+  static struct CMUnitTest tests[COUNT(jobs) + 4];
   size_t n = 0;
   ctx *c = ctx_new();
   for (size_t k = 0; k < COUNT(machines); k++)
@@ -1558,6 +1588,7 @@ int main(void) {
     }
   tests[n++] = (struct CMUnitTest)cmocka_unit_test(nothing);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test(columns);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test(step_axes);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test(kinds_of_tiles);
   int r = _cmocka_run_group_tests("schedule", tests, n, NULL, NULL);
   ctx_free(c);
