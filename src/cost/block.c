@@ -91,3 +91,6 @@ bool cost_prefetch_places(uint32_t places) { return places >= PLACES; }
 bool cost_fixed_point(const target *t, int64_t uses, int64_t bytes) {
   return uses <= t->memory_balance && bytes > (int64_t)t->l2 / 2;
 }
+bool cost_keeps_few_bits(const target *t, int64_t uses, int64_t bytes) {
+  return uses <= t->memory_balance && bytes > (int64_t)t->l2 / 2;
+}

@@ -189,6 +189,8 @@ bool cost_prefetch_rows(const target *t, uint32_t rows, uint32_t vectors);
 bool cost_prefetch_places(uint32_t places);
 /* is a constant of so many bytes, of which each element is used so often, better in fixed point? */
 bool cost_fixed_point(const target *t, int64_t uses, int64_t bytes);
+/* is a constant of whole numbers, of so many bytes as floats, better kept in few bits? Where each is used so often */
+bool cost_keeps_few_bits(const target *t, int64_t uses, int64_t bytes);
 
 /* ---- work and threads (threads.c) -------------------------------------------------------------- */
 typedef enum {

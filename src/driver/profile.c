@@ -169,12 +169,12 @@ static void reads(sizes *z, const launch *l, ex value, atom step, touches *all) 
     touch(z, all, t, extents(z, &vars, step));
   }
 }
-/* How much of its room a constant takes where this launch reads it: a pack may be in fixed point. */
+/* How much of its room a constant takes where this launch reads it: a pack may be in fixed point, or in few bits. */
 static double packed_room(const sizes *z, const launch *l, tid t) {
   for (uint32_t i = 0; i < l->args.n; i++) {
     const buffer *b = &z->p->s->buffers.v[l->args.v[i].buffer];
     const packing *k = l->args.v[i].is_buffer && b->kind == BUF_WEIGHTS && b->tensor == t ? b->from.pack : NULL;
-    if (k && k->fixed_point) return (double)packing_item(k) / (double)(k->depth * k->nr * k->size);
+    if (k) return (double)packing_item(k) / (double)(k->depth * k->nr * et_bytes(xt(z->p->m, t)->type));
   }
   return 1;
 }

@@ -1,7 +1,8 @@
 /* What kind of reduction is a stage?
  *
  * The body of a sum is a product of factors; factors are grouped into operands by the variables that occur in them (two
- * factors are always two operands; of three or more, one whose variables are among another's joins it). With two
+ * factors are always two operands; of three or more, one whose variables are among another's joins it, constants and
+ * others each among themselves if several are constants). With two
  * operands A and B, an output variable of A only is a row, of B only a column, of both a batch; a reduction variable of
  * both is reduced. The names follow from nothing else.
  * - contraction: reduced variables, rows and columns.
@@ -79,6 +80,7 @@ static bool all_const(emodule *m, const u32vec *f, arena *a) {
     if (xt(m, exn(m, l.v[i])->tensor)->kind != TK_CONST) return false;
   return l.n > 0;
 }
+static bool is_constant(emodule *m, ex factor, arena *a) { return all_const(m, &(u32vec){&factor, 1, 1}, a); }
 bool expr_roles(emodule *m, uint32_t s, arena *a, roles *out) {
   const stage *x = xs(m, s);
   *out = (roles){0};
@@ -98,10 +100,11 @@ bool expr_roles(emodule *m, uint32_t s, arena *a, roles *out) {
   if (n.op == RED_SUM) {
     expr_operands(m, n.body, OP_MUL, a, &f);
     VEC(u32vec) vars = {0}, group = {0};
-    uint32_t with_vars = 0;
+    uint32_t with_vars = 0, constants = 0;
     u32vec *fv = NEWN(a, u32vec, f.n + 1), scalars = {0};
     for (uint32_t i = 0; i < f.n; i++) {
       expr_vars(m, f.v[i], a, &fv[i]);
+      constants += is_constant(m, f.v[i], a);
       if (fv[i].n)
         with_vars++;
       else
@@ -110,7 +113,9 @@ bool expr_roles(emodule *m, uint32_t s, arena *a, roles *out) {
     for (uint32_t i = 0; i < f.n; i++) {
       if (!fv[i].n) continue;
       uint32_t g = 0;
-      while (g < group.n && !(with_vars > 2 && (within(&fv[i], &vars.v[g]) || within(&vars.v[g], &fv[i])))) g++;
+      while (g < group.n && !(with_vars > 2 && (within(&fv[i], &vars.v[g]) || within(&vars.v[g], &fv[i])) &&
+                              (constants < 2 || is_constant(m, f.v[i], a) == is_constant(m, group.v[g].v[0], a))))
+        g++;
       if (g == group.n) vec_push(a, vars, ((u32vec){0})), vec_push(a, group, ((u32vec){0}));
       join(a, &vars.v[g], &fv[i]);
       vec_push(a, group.v[g], f.v[i]);

@@ -5,7 +5,7 @@
 
 // clang-format off
 #define PASSES(X) \
-  X(widen) X(factor) X(fold) X(dce) X(cse) X(hoist) X(views) X(pieces) X(inline) \
+  X(widen) X(factor) X(blocks) X(fold) X(dce) X(cse) X(hoist) X(views) X(pieces) X(inline) \
   X(scale) X(trim) X(axes) X(strided) X(piecewise) X(permute) X(direction) X(winograd) X(quotient) X(narrow) X(align) \
   X(integer) X(ranges) X(results) X(windows)
 // clang-format on

@@ -8,6 +8,8 @@ bool const_value(pw *p, ex e); /* reads constants only, uses no symbol (variable
 tid const_values(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value, ndarray *out);
 /* A constant tensor with these, read at those variables. */
 ex const_make(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value);
+/* the same where much work is worth while, since much memory is saved */
+ex const_make_large(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value);
 /* The product of two constants, each over some of these digits, or a number: by plain loops; false: it is none
  * (const_product.c). near: as above. */
 bool const_product(pw *p, uint32_t near, ex value, const digit *d, uint32_t n, ndarray *out);

@@ -10,7 +10,7 @@
 #include "passes/pass_const.h"
 #include <string.h>
 
-enum { MAX_WORK = 1 << 26, MAX_ELEMS = 1 << 26, MIN_COOL = 1 << 15 /* bytes */ };
+enum { MAX_WORK = 1 << 26, MAX_LARGE = 1 << 30, MAX_ELEMS = 1 << 26, MIN_COOL = 1 << 15 /* bytes */ };
 
 bool const_value(pw *p, ex e) {
   u32vec l = {0}, at = {0};
@@ -43,10 +43,9 @@ static int64_t work_of(pw *p, ex e, map *seen) {
   }
   return min64(w, INT64_MAX / 4);
 }
-static bool fits(pw *p, ex e, int64_t points) {
+static bool fits(pw *p, ex e, int64_t points, int64_t most) {
   int64_t w;
-  return points >= 0 && points <= MAX_ELEMS && mul64(points, max64(work_of(p, e, map_new(p->a)), 1), &w) &&
-         w <= MAX_WORK;
+  return points >= 0 && points <= MAX_ELEMS && mul64(points, max64(work_of(p, e, map_new(p->a)), 1), &w) && w <= most;
 }
 static bool points_of(pw *p, const digit *d, uint32_t n, int64_t *out) {
   int64_t k;
@@ -76,7 +75,8 @@ static void cool(pw *p, ex e) {
     if (d->bytes >= MIN_COOL) file_done(p->c, d->data, d->bytes);
   }
 }
-tid const_values(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value, ndarray *out) {
+/* const_values, where it takes at most so much work. */
+static tid values_within(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value, int64_t most, ndarray *out) {
   emodule *m = p->m;
   digit *d = NEWN(p->a, digit, n + 1);
   sz *by = NEWN(p->a, sz, n + 1);
@@ -87,7 +87,7 @@ tid const_values(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value, n
     by[i] = sym_var(p->c, sym_name(p->c, vars[i]), d[i].extent);
     sym_is_atom(p->c, by[i], &d[i].var);
   }
-  if (!points_of(p, d, n, &points) || !fits(p, value, points)) return 0;
+  if (!points_of(p, d, n, &points) || !fits(p, value, points, most)) return 0;
   value = expr_subst_vars(m, expr_fresh(m, value), vars, by, n);
   uint32_t s = pass_stage(p, near, d, n, value, "c");
   p->pend.n--; /* the stage is computed now, and stands in no block */
@@ -96,15 +96,24 @@ tid const_values(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value, n
   pass_kill(p, s);
   return ok ? xs(m, s)->tensor : 0;
 }
-ex const_make(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value) {
+tid const_values(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value, ndarray *out) {
+  return values_within(p, near, vars, n, value, MAX_WORK, out);
+}
+static ex make_within(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value, int64_t most) {
   ndarray out;
   sz *idx = NEWN(p->a, sz, n + 1);
-  const tid t = const_values(p, near, vars, n, value, &out);
+  const tid t = values_within(p, near, vars, n, value, most, &out);
   if (!t) return 0;
   for (uint32_t i = 0; i < n; i++) idx[i] = sym_of_atom(p->c, vars[i]);
   xt(p->m, t)->kind = TK_CONST, xt(p->m, t)->data = out;
   expr_narrow(p->m, t);
   return expr_load(p->m, t, idx, n, 0);
+}
+ex const_make(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value) {
+  return make_within(p, near, vars, n, value, MAX_WORK);
+}
+ex const_make_large(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value) {
+  return make_within(p, near, vars, n, value, MAX_LARGE);
 }
 
 typedef struct folder {
@@ -185,7 +194,7 @@ static bool small_enough(pw *p, uint32_t s) {
   const stage *x = xs(p->m, s);
   if (!sym_is_int(p->c, stage_points(p->m, s), &n) || n > MAX_ELEMS) return false;
   total = n;
-  if (x->value && !fits(p, x->value, n)) return false;
+  if (x->value && !fits(p, x->value, n, MAX_WORK)) return false;
   for (uint32_t i = 0; i < x->updates.n; i++) {
     const update *u = &x->updates.v[i];
     w = work_of(p, u->value, map_new(p->a)) + 1;

@@ -124,6 +124,10 @@ static bool float_sum(pw *p, uint32_t s) {
   const ex_node *n = exn(p->m, xs(p->m, s)->value);
   return n->op == RED_SUM && (n->type == ET_F32 || n->type == ET_F64) && exn(p->m, n->body)->type == n->type;
 }
+/* A constant that is kept in bytes stays so: its products would not be whole numbers. */
+static bool kept_small(const emodule *m, ex e) {
+  return exn(m, e)->kind == EX_LOAD && xt(m, exn(m, e)->tensor)->narrow.type != ET_NONE;
+}
 /* constant factors of one sum into the one that has all their variables */
 static bool merge_factors(pw *p, uint32_t s) {
   emodule *m = p->m;
@@ -134,7 +138,8 @@ static bool merge_factors(pw *p, uint32_t s) {
   for (uint32_t i = 0; i < f.n; i++)
     for (uint32_t k = 0; k < f.n; k++) {
       u32vec vi = {0}, vk = {0};
-      if (i == k || !f.v[i] || !f.v[k] || !const_value(p, f.v[i]) || !const_value(p, f.v[k])) continue;
+      if (i == k || !f.v[i] || !f.v[k] || !const_value(p, f.v[i]) || !const_value(p, f.v[k]) || kept_small(m, f.v[k]))
+        continue;
       expr_vars(m, f.v[i], p->a, &vi), expr_vars(m, f.v[k], p->a, &vk);
       if (!vk.n || !subset(&vi, &vk) || !pass_spend(p)) continue;
       ex c = const_make(p, s, vk.v, vk.n, expr_op2(m, EK_PLANTED("scale-merge") ? OP_ADD : OP_MUL, f.v[k], f.v[i]));

@@ -21,6 +21,8 @@ const expr_pass expr_passes[] = {
     {"simplify", pass_simplify, 1, false,
      "sizes and guards by proof, scalar algebra, conditions, constants. Needs nothing"},
     {"factor", pass_factor, 1, false, "scales of whole numbers leave sums. Needs simplify"},
+    {"blocks", pass_blocks, 1, false,
+     "sums whose constants have a scale for each block of terms go block by block. Needs factor"},
     {"dce", pass_dce, 0, false, "what no output needs goes. Needs nothing"},
     {"fold", pass_fold, 1, false, "stages and sub-expressions of constants are computed. Needs simplify"},
     {"dce", pass_dce, 1, false, "again: what was read for it"},

@@ -135,7 +135,7 @@ static void cut(writing *w, arena *a, uint32_t i, bool in_order) {
     return;
   }
   int64_t items = packing_items(k), row = k->nr * k->size, group = max64(2, k->group);
-  if (!in_order && !k->fixed_point && !k->nsel && k->nred && k->step[0] > k->lane_step) {
+  if (!in_order && !k->fixed_point && !k->bits && !k->nsel && k->nred && k->step[0] > k->lane_step) {
     int64_t points = ceil_div(ceil_div(PIECE, items * row), group) * group; /* groups stay together */
     for (int64_t p = 0; p < k->depth; p += points)
       vec_push(a, w->pieces, ((piece){i, 0, {0, items, p, min64(k->depth, p + points)}}));
@@ -217,6 +217,7 @@ static size_t piece_bytes(const pbuffer *b, pack_piece at) {
     panels q = panels_of(f);
     return (size_t)(n * (at.to - at.from) * q.nr * q.size * linmap_places(f->transform));
   }
+  if (f->pack && f->pack->bits) return (size_t)(n * packing_item(f->pack));
   return (size_t)(f->pack ? n * (at.to - at.from) * f->pack->nr * f->pack->size : n);
 }
 static void one(ctx *c, void *arg, uint32_t i) {

@@ -35,6 +35,10 @@ typedef struct packed {
   uint32_t fixed_point;
   /* lanes of interleaved panels that come before this one's at a point; 0: it is the first */
   int64_t first;
+  /* bits of each element (packload.bits); 0: it lies in its own type */
+  uint32_t bits;
+  /* `bits`: the number that code 0 stands for */
+  int64_t low;
 } packed;
 
 /* The places lo..hi-1 of a reduction's variable, where its condition holds for no others. Where these are >= 0 (0:
@@ -191,6 +195,12 @@ typedef struct ectx {
   atom window;
   /* vectors that these steps have loaded: (pointer, index, count) -> value; NULL: no steps are written out */
   map *shared;
+  /* the factors of the sum, where they are told apart; NULL: they are not */
+  const struct factored *factored;
+  /* words of few bits that points share: vector -> value; NULL: no point is at work */
+  map *words;
+  /* number of the current point in its word */
+  uint32_t point;
   /* the instruction that adds a group of terms to the sum at a time; NULL: term by term */
   const tensorised *tensorised;
   /* the long sum that is being emitted; NULL: none */
@@ -246,6 +256,8 @@ lv emit_vec(ectx *e, evalue x, etype t); /* broadcast to `lanes` */
 lv emit_source(ectx *e, tid t);
 /* fixed_point.c: this copy's vector, in its lanes' steps */
 lv fixed_point_load(ectx *e, const packed *k);
+/* bit_pack.c: this copy's vector */
+lv bit_pack_load(ectx *e, const packed *k, etype t);
 /* index of this copy's first lane, where the tile's begin at off */
 lv emit_packed(ectx *e, const packed *k, sz off);
 /* op: OP_NONE stores; else read-modify-write */

@@ -34,7 +34,9 @@ static bool fits(splan *p, const scheduled *of, const equal_key *key) {
     if (by < 0 || (align && by * et_bytes(p->buffers.v[key->buffers.v[b]].type) % align != 0)) return false;
   }
   for (uint32_t i = 0; i < key->tensors.n; i++)
-    if (!fixed_point_alike(p, of->key.tensors.v[i], key->tensors.v[i])) return false;
+    if (!fixed_point_alike(p, of->key.tensors.v[i], key->tensors.v[i]) ||
+        !bit_pack_alike(p, of->key.tensors.v[i], key->tensors.v[i]))
+      return false;
   return true;
 }
 static const scheduled *find(splan *p, const equal_key *key) {

@@ -234,6 +234,44 @@ static void last_group(ectx *e, const tile_reduction *x, lv from, lv end) {
   emit_unscope(e);
   if (!known) lb_end(&e->b);
 }
+/* The loop over the innermost variable, in steps of whole words, for the factors that hang on it; then what it has
+ * added up times the others. */
+static void factored_loop(ectx *e, const tile_reduction *x, atom v) {
+  const factored *f = e->factored;
+  const register_tile *t = &x->tile;
+  const ltype T = lt(x->type, t->lanes);
+  const uint32_t nb = e->view.binds.n;
+  tile_reduction part = *x;
+  lv i, lo = lb_int(&e->b, 0), hi = emit_size(e, sym_extent(e->c, v));
+  part.red = &f->inner;
+  bounded(e, v, &lo, &hi);
+  if (f->outer) {
+    part.acc = NEWN(e->a, lv, (size_t)t->mr * TILE_V);
+    for (uint32_t k = 0; k < t->mr * TILE_V; k++)
+      if (x->acc[k]) part.acc[k] = lb_reg(&e->b, lb_const(&e->b, T, schedule_identity(RED_SUM, x->type)));
+  }
+  lb_for(&e->b, sym_name(e->c, v), lo, hi, lb_int(&e->b, f->points), 0, &i);
+  emit_scope(e);
+  e->words = map_new(e->a);
+  for (e->point = 0; e->point < f->points; e->point++) {
+    emit_scope(e);
+    emit_bind(e, v, lb_addi(&e->b, i, e->point));
+    red_step(e, &part);
+    view_unbind(&e->view, nb);
+    emit_unscope(e);
+  }
+  e->words = NULL, e->point = 0;
+  emit_unscope(e);
+  lb_end(&e->b);
+  for (uint32_t r = 0; r < t->mr && f->outer; r++)
+    for (uint32_t q = 0; q < t->nv; q++) {
+      const uint32_t k = r * TILE_V + q;
+      at_copy(e, t, r, q);
+      if (!x->acc[k]) continue;
+      const lv y = emit_vec(e, emit_value(e, f->outer), x->type);
+      lb_set(&e->b, x->acc[k], lb_op(&e->b, OP_FMA, T, lb_get(&e->b, part.acc[k]), y, lb_get(&e->b, x->acc[k])));
+    }
+}
 /* The loop over one variable of the reduction, around those over the next ones; where streams are fetched, in strips
  * of a cache line. */
 static void red_loop(ectx *e, const nest *n, const tile_reduction *x, uint32_t from) {
@@ -245,6 +283,10 @@ static void red_loop(ectx *e, const nest *n, const tile_reduction *x, uint32_t f
   lv end = emit_size(e, sym_extent(e->c, v));
   if (innermost && v == e->window) {
     window_steps(e, x, v);
+    return;
+  }
+  if (innermost && e->factored) {
+    factored_loop(e, x, v);
     return;
   }
   bounded(e, v, &at, &end);
@@ -433,8 +475,8 @@ static void combine_lanes(ectx *e, const tile_reduction *x, etype to, lv *regs) 
 /* ---- a reduction of each lane on its own ----------------------------------------------------- */
 /* Has this tile two accumulators for each sum? Not where something else is done at each point. */
 static bool sums_twice(ectx *e, const nest *n, const tile_reduction *x) {
-  if (x->tile.mr * x->tile.nv > n->paired_sums || (n->blocking.on && n->blocking.panels) || e->window || e->streams.n ||
-      !nest_adds_pairs(e->m, n, x->stage))
+  if (e->factored || x->tile.mr * x->tile.nv > n->paired_sums || (n->blocking.on && n->blocking.panels) || e->window ||
+      e->streams.n || !nest_adds_pairs(e->m, n, x->stage))
     return false;
   for (uint32_t i = 0; i < e->ranges.n; i++)
     if (e->ranges.v[i].var == x->vars->v[x->vars->n - 1]) return false;
@@ -451,6 +493,8 @@ static void sum_tile(ectx *e, const nest *n, const tile_reduction *x, bool is_lo
   else
     fetch_ahead(e, n, i, t->row, t->mr), fetch_rows(e, n, i, t->mr, t->nv);
   e->tensorised = instruction_of(n, i, 0);
+  factored factors;
+  e->factored = bit_pack_factors(e, n, i, &factors) ? &factors : NULL;
   e->window = x->red->where || e->tensorised || t->mr * t->nv < 2 ? 0 : n->windows[i];
   if (!x->pay && !is_long && sums_twice(e, n, x)) {
     e->second = NEWN(e->a, lv, (size_t)t->mr * TILE_V);
@@ -463,6 +507,7 @@ static void sum_tile(ectx *e, const nest *n, const tile_reduction *x, bool is_lo
       lb_set(&e->b, x->acc[k], lb_op(&e->b, OP_ADD, T, lb_get(&e->b, x->acc[k]), lb_get(&e->b, e->second[k]), 0));
   e->second = NULL;
   e->ahead.ptr = 0, e->streams.n = 0, e->rows = NULL, e->tensorised = NULL, e->window = 0;
+  e->factored = NULL;
 }
 /* The results of the tile, in the type of its stage: what the accumulators hold; of a constant in fixed point, times
  * the steps of its lanes. */

@@ -63,6 +63,10 @@ typedef struct packload {
   sz steps;
   /* points of the sum that lie side by side for each lane, for an instruction; 0: each point has its own lanes */
   uint32_t group;
+  /* constant of whole numbers: bits of each; 0: it lies in its own type */
+  uint32_t bits;
+  /* `bits`: the number that code 0 stands for */
+  int64_t low;
 } packload;
 /* How a nest is divided into blocks that stay in a cache (blocking.c). */
 typedef struct cache_blocking {
@@ -288,6 +292,36 @@ lv fixed_point_step(ectx *e, const packload *k, uint32_t v); /* the steps of vec
 bool fixed_point_alike(splan *p, tid a, tid b);
 bool nest_goes_on(const emodule *m, const nest *n,
                   uint32_t i); /* the sum of stage i begins with that of the one before */
+/* ---- bit_pack.c ---- */
+/* Bits of a constant's values. */
+typedef struct few_bits {
+  /* 2 or 4: codes in words; 8: bytes of `type`; 0: the values take more */
+  uint32_t bits;
+  /* 2 or 4: the number that code 0 stands for */
+  int64_t low;
+  /* 8: type of the bytes */
+  etype type;
+} few_bits;
+/* points of a lane that share a word; 8 bits: 1 */
+uint32_t bit_pack_points(uint32_t bits);
+/* How the constant that `load` reads is packed for the sum of a stage whose tile has nr lanes, each element used so
+ * often; bits 0: in its own type. */
+few_bits bit_pack_of(index_view *iv, const nest *n, uint32_t stage, ex load, int64_t nr, int64_t uses);
+/* may the two be packed alike? */
+bool bit_pack_alike(splan *p, tid a, tid b);
+/* The factors of a sum, by whether they hang on its innermost variable: the others wait for the end of its loop. */
+typedef struct factored {
+  /* index into the group's stages */
+  uint32_t stage;
+  /* points of the innermost variable that share a word */
+  uint32_t points;
+  /* the sum, of the inner factors only */
+  ex_node inner;
+  /* product of the other factors; 0: there are none */
+  ex outer;
+} factored;
+/* the sum of a stage that reads a constant of few bits; false: none */
+bool bit_pack_factors(ectx *e, const nest *n, uint32_t stage, factored *out);
 /* which factor of a sum of products reads it; 0: none, or several */
 ex factor_of(index_view *iv, const ex_node *red, ex load);
 /* pack.c: packs the constant read by `load` into [outer vars..., panel, red..., nr]; false if the load is not of

@@ -23,6 +23,7 @@ int64_t packing_items(const packing *k) {
 int64_t packing_row(const packing *k) { return k->nr * max64(1, k->interleaved); }
 int64_t packing_item(const packing *k) {
   int64_t row = packing_row(k), depth = k->depth * k->nr / row;
+  if (k->bits) return depth * row * k->bits / 8;
   return k->size * (k->fixed_point ? k->nr + depth * fixed_point_row(row, k->fixed_point) : depth * row);
 }
 int64_t packing_bytes(const packing *k) { return packing_items(k) * packing_item(k); }
@@ -32,11 +33,15 @@ static int64_t chosen(const packing *k, int64_t sel) {
   for (int64_t d = k->nsel; d-- > 0; sel /= k->count[d]) at += sel % k->count[d] * k->step[d];
   return at;
 }
+int64_t packing_item_at(const packing *k, int64_t item) {
+  return chosen(k, item / k->panels) + item % k->panels * k->nr * k->lane_step;
+}
 static int64_t point(const packing *k, int64_t p) {
   int64_t at = 0;
   for (int64_t d = k->nsel + k->nred; d-- > k->nsel; p /= k->count[d]) at += p % k->count[d] * k->step[d];
   return at;
 }
+int64_t packing_point_at(const packing *k, int64_t p) { return point(k, p); }
 typedef uint32_t four __attribute__((vector_size(4 * sizeof(uint32_t))));
 /* 4 x 4 elements of 4 bytes */
 static inline void exchange_four(uint8_t *dst, size_t dst_row, const uint8_t *src, size_t src_row) {
@@ -91,6 +96,10 @@ static void write_groups(const packing *k, const uint8_t *source, pack_piece pie
 void packing_write(const packing *k, const void *source, pack_piece piece, uint8_t *to) {
   if (k->group) {
     write_groups(k, source, piece, to);
+    return;
+  }
+  if (k->bits) {
+    bit_pack_write(k, source, piece, to);
     return;
   }
   const size_t size = (size_t)k->size, row = (size_t)k->nr * size;
@@ -298,8 +307,8 @@ static bool add_variables(index_view *iv, sz at, packing *pack, pack_vars *x) {
     int64_t ext, step;
     sz coef, rest, here = sym_of_atom(c, v->var);
     if (!sym_linear(c, at, v->var, &coef, &rest) || !sym_is_int(c, coef, &step)) return false;
-    if (i < x->nsel && step == 0) { /* a variable of step 0 does not select */
-      x->uses = fixed_point_uses(iv->p, x->uses, v->extent);
+    if (step == 0 && (i < x->nsel || i + 1 == x->n)) { /* a variable of step 0 does not select, nor is it a step */
+      if (i < x->nsel) x->uses = fixed_point_uses(iv->p, x->uses, v->extent);
       continue;
     }
     if (!sym_is_int(c, v->extent, &ext)) return false;
@@ -343,19 +352,27 @@ bool pack_constant(index_view *iv, nest *n, ex load, uint32_t stage, const inter
     return false;
   if (!mul64(x.sel * npanels * inner * lanes_of->n, nr, &total) || !mul64(total, size, &k)) return false;
   if (lanes_of->n > 1) add_dim(pack, false, lanes_of->n, lanes_of->step), pack->interleaved = lanes_of->n;
+  const few_bits few = lanes_of->n == 1 && !pack->group && !x.digit && inner > 1
+                           ? bit_pack_of(iv, n, stage, load, nr, x.uses)
+                           : (few_bits){0};
+  if (few.bits) size = 1, pack->bits = few.bits < 8 ? few.bits : 0, pack->low = pack->bits ? few.low : 0;
   pack->size = size, pack->lane_step = lane_stride, pack->lanes = lanes, pack->nr = nr, pack->panels = npanels,
   pack->depth = inner * lanes_of->n;
-  const contents from = pack_contents(iv->m, ln->tensor, pack);
+  contents from = pack_contents(iv->m, ln->tensor, pack);
+  if (few.bits) from.narrow = ET_NONE; /* the bytes are the source's */
   if (!x.digit && !pack->group && lanes_of->all && whole_panels(iv, n, stage, lanes, nr, lanes_of->n, L) &&
       fixed_point_pays(iv, load, exn(iv->m, xs(iv->m, n->stages.v[stage])->value), x.uses / lanes_of->n))
     pack->fixed_point = L;
-  const int64_t all = packing_row(pack), row = pack->fixed_point ? fixed_point_row(all, L) : all,
+  const etype type = few.bits == 8 ? few.type : few.bits || pack->fixed_point ? ET_I32 : t->type;
+  size = et_bytes(type);
+  const int64_t all = packing_row(pack),
+                row = pack->fixed_point ? fixed_point_row(all, L) : all / bit_pack_points(few.bits),
                 item = packing_item(pack) / size;
   sz next = sym_muli(c, sym_addi(c, off, 1), item), steps = sym_muli(c, off, item);
   off = sym_add(c, sym_addi(c, steps, item - inner * row), sym_muli(c, x.step, row));
   total = packing_bytes(pack) / size;
   buffer b = {.kind = BUF_WEIGHTS,
-              .type = pack->fixed_point ? ET_I32 : t->type,
+              .type = type,
               .name = arena_fmt(iv->p->l->a, "%s.packed", t->name),
               .elems = sym_int(c, total),
               .tensor = ln->tensor,
@@ -372,6 +389,8 @@ bool pack_constant(index_view *iv, nest *n, ex load, uint32_t stage, const inter
                     .nr = row,
                     .fixed_point = pack->fixed_point ? (uint32_t)(all / L) : 0,
                     .steps = steps,
-                    .group = (uint32_t)pack->group};
+                    .group = (uint32_t)pack->group,
+                    .bits = few.bits,
+                    .low = few.low};
   return true;
 }

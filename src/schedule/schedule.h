@@ -69,6 +69,10 @@ typedef struct packing {
   int64_t interleaved;
   /* lanes of a vector in fixed point (fixed_point.c); 0: the pack is not in fixed point */
   int64_t fixed_point;
+  /* bits of an element, less than 8: points of a lane share a word (bit_pack.c); 0: elements are whole bytes */
+  int64_t bits;
+  /* `bits`: the number that code 0 stands for */
+  int64_t low;
   /* number of values of each selecting variable, then of each of the reduction's, outer to inner */
   int64_t count[3 * MAX_RANK];
   /* elements of the source from one value to the next, in the order of count */
@@ -81,6 +85,9 @@ int64_t packing_row(const packing *k);
 int64_t packing_item(const packing *k); /* bytes of an item */
 /* of an item as packing_write has it for the same recipe without `fixed` */
 void fixed_point_write(const packing *k, const float *item, uint8_t *to);
+/* where in the source an item begins, and how far from there a point is, in elements */
+int64_t packing_item_at(const packing *k, int64_t item);
+int64_t packing_point_at(const packing *k, int64_t point);
 /* Points from..to-1 of the items first..last-1, from and to multiples of a group, as floats if they are to be in fixed
  * point. Pieces may be written in any order and by several threads. */
 typedef struct pack_piece {
@@ -89,6 +96,8 @@ typedef struct pack_piece {
   int64_t from;  /* first point */
   int64_t to;    /* end of the points (not included) */
 } pack_piece;
+/* packing_write where elements have few bits; those of the source are bytes, numbers low.. */
+void bit_pack_write(const packing *k, const void *source, pack_piece piece, uint8_t *to);
 /* to: where the piece's first item begins */
 void packing_write(const packing *k, const void *source, pack_piece piece, uint8_t *to);
 /* the source's bytes that the piece is made of lie in here */
@@ -199,6 +208,7 @@ typedef struct splan {
   uint32_t resolvings; /* sets of substitutions so far */
   /* a symbol: how many there are in a run, where a number of chunks hangs on it; 0: nothing does */
   sz threads;
+  map *few;                    /* constant -> the bits that its values take (bit_pack.c) */
   map *even;                   /* constant -> can it be in fixed point? (fixed_point.c) */
   struct equal_kernels *equal; /* kernels that were scheduled (equal.c); NULL: none are kept */
 } splan;

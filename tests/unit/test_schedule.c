@@ -1157,6 +1157,30 @@ static const example examples[] = {
      "stage z: f32[b<2, r<3, c1<1100] out = (sum[k1<64] u[b, r, k1] * v[b, k1, c1]) + 0.5\n"
      "stage s: f32[r1<3] out = sum[k2<712] (#k2 < 3 ? 0.0 : w[0, k2]) * w[r1, k2]\n"
      "output y \"y\"\noutput z \"z\"\noutput s \"s\"\n"},
+    {"constants of 4, 2 and 8 bits with a scale, and a zero point, for each block of terms; open rows, three of them; "
+     "a "
+     "last panel that is not full",
+     "N=1; N=5",
+     "size N\n"
+     "tensor x: f32[N, 128] input \"x\"\n"
+     "tensor w: u8[128, 177] const @\n"
+     "tensor z: u8[4, 177] const @\n"
+     "tensor s: f32[4, 177] const @\n"
+     "stage a: f32[k<128, n<177] = (f32(band(i32(w[k, n]), 15i32)) - f32(band(i32(z[k//32, n]), 15i32))) * s[k//32, "
+     "n]\n"
+     "stage b: f32[k1<128, n1<177] = (f32(band(shr(i32(w[k1, n1]), 4i32), 3i32)) - 2.0) * s[k1//32, n1]\n"
+     "stage c: f32[k2<128, n2<177] = (f32(w[k2, n2]) - 128.0) * s[k2//32, n2]\n"
+     "stage p: f32[r<N, j<177] out = sum[i<128] x[r, i] * a[i, j]\n"
+     "stage q: f32[r1<N, j1<177] out = sum[i1<128] x[r1, i1] * b[i1, j1]\n"
+     "stage y: f32[j2<177] out = sum[i2<128] x[0, i2] * c[i2, j2]\n"
+     "output p \"p\"\noutput q \"q\"\noutput y \"y\"\n"},
+    {"constants of few bits along rows of columns, whose blocks are shorter than a word", "",
+     "tensor x: f32[3, 132] input \"x\"\n"
+     "tensor w: u8[136, 132] const @\n"
+     "tensor s: f32[136, 33] const @\n"
+     "stage a: f32[n<136, k<132] = (f32(band(i32(w[n, k]), 15i32)) - 8.0) * s[n, k//4]\n"
+     "stage y: f32[r<3, j<136] out = sum[i<132] x[r, i] * a[j, i]\n"
+     "output y \"y\"\n"},
     {"constants in fixed point at every step of a recurrence", "",
      "recurrence s1 t<4\n"
      "tensor x: f32[4, 200] input \"x\"\n"

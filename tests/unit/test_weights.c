@@ -58,6 +58,31 @@ static void define(const packing *k, const uint8_t *src, uint8_t *to, pack_piece
         if (at > *hi) *hi = at;
       }
 }
+/* Codes of few bits: eight points of a lane in a word, or sixteen. */
+static void few_bits_packed(void **state) {
+  (void)state;
+  for (int turn = 0; turn < 200; turn++) {
+    packing k;
+    const int64_t elems = random_packing(&k), bits = INT64_C(2) << rnd(2), each = 32 / bits, items = packing_items(&k);
+    k.size = 1, k.low = (int64_t)rnd(20), k.bits = 0;
+    if (k.depth % each) continue;
+    uint8_t *src = malloc((size_t)elems), *want = malloc((size_t)packing_bytes(&k));
+    for (int64_t i = 0; i < elems; i++) src[i] = (uint8_t)(k.low + rnd(1 << bits));
+    packing_write(&k, src, (pack_piece){0, items, 0, k.depth}, want);
+    k.bits = bits;
+    uint32_t *is = malloc((size_t)packing_bytes(&k));
+    for (int64_t item = 0; item < items; item++)
+      packing_write(&k, src, (pack_piece){item, item + 1, 0, k.depth}, (uint8_t *)is + item * packing_item(&k));
+    for (int64_t i = 0; i < items * k.depth * k.nr; i++) {
+      const int64_t lane = i % k.nr, p = i / k.nr % k.depth, item = i / k.nr / k.depth;
+      const bool there = item % k.panels * k.nr + lane < k.lanes;
+      const uint32_t word = is[(item * k.depth + p) / each * k.nr + lane],
+                     code = word >> (p % each * bits) & ((1u << bits) - 1);
+      assert_int_equal(code, there ? want[i] - k.low : 0);
+    }
+    free(src), free(want), free(is);
+  }
+}
 static void packings(void **state) {
   (void)state;
   for (int turn = 0; turn < 400; turn++) {
@@ -491,9 +516,10 @@ static void room_ahead(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(packings),           cmocka_unit_test(fixed_points), cmocka_unit_test(maps),
-      cmocka_unit_test(programs),           cmocka_unit_test(fewer_bytes),  cmocka_unit_test(equal_constants),
-      cmocka_unit_test(sizes_of_constants), cmocka_unit_test(room_ahead)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(few_bits_packed), cmocka_unit_test(packings),
+                                     cmocka_unit_test(fixed_points),    cmocka_unit_test(maps),
+                                     cmocka_unit_test(programs),        cmocka_unit_test(fewer_bytes),
+                                     cmocka_unit_test(equal_constants), cmocka_unit_test(sizes_of_constants),
+                                     cmocka_unit_test(room_ahead)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

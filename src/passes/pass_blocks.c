@@ -1,0 +1,210 @@
+/* Which sums go block by block?
+ *
+ * Weights of few bits are whole numbers times a scale that a block of terms has in common, perhaps less a zero point of
+ * that block. As floats they would take many times their memory, and products of few rows take as long as their
+ * weights take to come from memory. So the scale leaves the innermost part of the sum: with k = g*a + b,
+ *
+ *   sum[k] x*(q - z)*s = sum[a, b] x*q*s + sum[a] (-z*s) * sum[b] x
+ *
+ * where z and s hang on k only through a = k // g. Then q is a constant of whole numbers that is kept in bytes
+ * (expr/narrow.c) and packed in its bits; z*s is a constant, too, and the inner sum of x is one for all columns. Uses
+ * the licence that sums of floats may be reassociated. Needs factor; runs before constants are folded. */
+#include "cost/cost.h"
+#include "passes/pass_const.h"
+
+enum { DEPTH = 4 /* stages that a factor is read through */ };
+typedef struct blocks {
+  pw *p;      /* the run of passes */
+  emodule *m; /* the module */
+  uint32_t s; /* the stage whose value is looked at */
+  int depth;  /* stages that are being read through */
+  bool any;   /* something changed */
+} blocks;
+typedef struct block_sum {
+  ex others;  /* product of the factors that stay as they are */
+  ex codes;   /* a factor of whole numbers */
+  ex zero;    /* less this, which is the same in a block; 0: nothing */
+  ex scale;   /* times this, which is, too */
+  atom var;   /* the variable of the sum that is divided */
+  atom block; /* counts its blocks */
+  atom place; /* counts the places of a block */
+  sz by;      /* var, of these two */
+} block_sum;
+
+static ex times(emodule *m, ex a, ex b) { return !a ? b : !b ? a : expr_op2(m, OP_MUL, a, b); }
+
+/* ---- what is read ---------------------------------------------------------------------------- */
+static ex open_node(void *env, emodule *m, ex e);
+/* What a load of an element-wise stage reads, of constants as far as it can be followed; else the load. */
+static ex opened(blocks *k, ex load) {
+  emodule *m = k->m;
+  pw *p = k->p;
+  const ex_node n = *exn(m, load);
+  const uint32_t q = n.otherwise || k->depth == DEPTH ? 0 : producer_of(m, n.tensor);
+  if (!q || xs(m, q - 1)->recurrence || !stage_plain(p, q - 1) || (ex_flags(p, xs(m, q - 1)->value) & EXF_DATA))
+    return load;
+  const uint32_t nd = expr_ndigits(xs(m, q - 1));
+  digit *d = NEWN(p->a, digit, nd + 1);
+  sz *by = NEWN(p->a, sz, nd + 1);
+  atom *vars = NEWN(p->a, atom, nd + 1);
+  if (!expr_comps(m, q - 1, n.args, by, NULL, NULL)) return load;
+  expr_digits(xs(m, q - 1), d);
+  for (uint32_t i = 0; i < nd; i++) vars[i] = d[i].var;
+  k->depth++;
+  const ex v = expr_rewrite(m, expr_subst_vars(m, expr_fresh(m, xs(m, q - 1)->value), vars, by, nd),
+                            &(ex_map){.node = open_node, .env = k});
+  k->depth--;
+  return v;
+}
+static ex open_node(void *env, emodule *m, ex e) { return exn(m, e)->kind == EX_LOAD ? opened(env, e) : e; }
+
+/* ---- which sums ------------------------------------------------------------------------------ */
+/* The sizes of blocks that a value's indices count of a variable, the largest first. */
+static void block_sizes(blocks *k, ex value, atom v, u32vec *out) {
+  pw *p = k->p;
+  u32vec loads = {0}, div = {0};
+  int64_t g;
+  sz of[3];
+  expr_loads(k->m, value, p->a, &loads);
+  for (uint32_t i = 0; i < loads.n; i++) {
+    const ex_node *n = exn(k->m, loads.v[i]);
+    for (uint32_t j = 0; j < n->nargs; j++) sym_atoms(p->c, n->args[j], AT_DIV, p->a, &div);
+  }
+  const sz at = sym_of_atom(p->c, v);
+  const int64_t extent = sym_int_or(p->c, sym_extent(p->c, v), 1);
+  for (uint32_t i = 0; i < div.n; i++) {
+    if (sym_args(p->c, div.v[i], of) != 2 || of[0] != at || !sym_is_int(p->c, of[1], &g) || g < 2 || extent % g ||
+        extent <= g || extent > INT32_MAX)
+      continue;
+    vec_push(p->a, *out, (uint32_t)g);
+    for (uint32_t q = out->n - 1; q > 0 && out->v[q - 1] < out->v[q]; q--) {
+      const uint32_t smaller = out->v[q - 1];
+      out->v[q - 1] = out->v[q], out->v[q] = smaller;
+    }
+  }
+}
+static bool uses(blocks *k, ex value, atom var) {
+  u32vec vars = {0};
+  expr_vars(k->m, value, k->p->a, &vars);
+  return vec_has(&vars, var);
+}
+/* Takes what is the same in a block out of the factor; inside: the place in a block. */
+static bool split_factor(blocks *k, ex factor, atom inside, block_sum *out) {
+  emodule *m = k->m;
+  u32vec f = {0};
+  out->codes = out->scale = out->zero = 0;
+  expr_operands(m, factor, OP_MUL, k->p->a, &f);
+  for (uint32_t i = 0; i < f.n; i++) {
+    const ex_node n = *exn(m, f.v[i]);
+    if (!uses(k, f.v[i], inside))
+      out->scale = times(m, out->scale, f.v[i]);
+    else if (out->codes || !whole_value(k->p, f.v[i]))
+      return false;
+    else if (n.kind == EX_OP && n.op == OP_SUB && exn(m, n.args[1])->kind != EX_CONST && !uses(k, n.args[1], inside))
+      out->codes = n.args[0], out->zero = n.args[1];
+    else
+      out->codes = f.v[i];
+  }
+  return out->codes && out->scale;
+}
+/* Do so few terms share each weight that it is better to keep them small? */
+static bool few_uses(blocks *k, const ex_node *red, ex factor) {
+  pw *p = k->p;
+  u32vec all = {0}, mine = {0};
+  int64_t n = 1, bytes = 4, least, most;
+  expr_vars(k->m, red->body, p->a, &all), expr_vars(k->m, factor, p->a, &mine);
+  for (uint32_t i = 0; i < all.n; i++) {
+    const sz extent = sym_extent(p->c, all.v[i]);
+    if (vec_has(&mine, all.v[i])) {
+      bytes = sat_mul64(bytes, sym_int_or(p->c, extent, 1));
+      continue;
+    }
+    sym_range(p->c, extent, &least, &most);
+    n = sat_mul64(n, max64(1, least));
+  }
+  return target_lanes(p->t, ET_F32) > 1 && cost_keeps_few_bits(p->t, n, bytes);
+}
+/* Is this factor of the sum the same in blocks of one of its variables, but for whole numbers? */
+static bool match_factor(blocks *k, const ex_node *red, ex factor, block_sum *out) {
+  pw *p = k->p;
+  ctx *c = p->c;
+  for (uint32_t j = 0; j < red->nargs; j++) {
+    const atom v = red->args[j];
+    u32vec sizes = {0};
+    block_sizes(k, factor, v, &sizes);
+    for (uint32_t i = 0; i < sizes.n; i++) {
+      const int64_t extent = sym_int_or(c, sym_extent(c, v), 1), g = sizes.v[i];
+      const sz block = sym_var(c, sym_name(c, v), sym_int(c, extent / g)),
+               place = sym_var(c, sym_name(c, v), sym_int(c, g));
+      sym_is_atom(c, block, &out->block), sym_is_atom(c, place, &out->place);
+      out->var = v, out->by = sym_add(c, sym_muli(c, block, g), place);
+      if (split_factor(k, simplify_subst(p, factor, &v, &out->by, 1), out->place, out)) return true;
+    }
+  }
+  return false;
+}
+static bool match(blocks *k, const ex_node *red, block_sum *out) {
+  emodule *m = k->m;
+  pw *p = k->p;
+  u32vec f = {0};
+  if (red->op != RED_SUM || red->type != ET_F32 || red->acc != ET_F32 || red->where) return false;
+  expr_operands(m, red->body, OP_MUL, p->a, &f);
+  for (uint32_t i = 0; i < f.n && f.n > 1; i++) {
+    *out = (block_sum){0};
+    if (exn(m, f.v[i])->kind != EX_LOAD) continue;
+    const ex v = simplify(p, opened(k, f.v[i]));
+    if (!const_value(p, v) || !few_uses(k, red, v) || !match_factor(k, red, v, out)) continue;
+    for (uint32_t q = 0; q < f.n; q++)
+      if (q != i) out->others = times(m, out->others, f.v[q]);
+    return true;
+  }
+  return false;
+}
+
+/* ---- the sums -------------------------------------------------------------------------------- */
+static ex constant(blocks *k, ex value) {
+  u32vec vars = {0};
+  if (exn(k->m, value)->kind == EX_LOAD) return value;
+  expr_vars(k->m, value, k->p->a, &vars);
+  return const_make_large(k->p, k->s, vars.v, vars.n, value);
+}
+static ex sum_node(void *env, emodule *m, ex e) {
+  blocks *k = env;
+  pw *p = k->p;
+  const ex_node n = *exn(m, e);
+  block_sum q;
+  if (n.kind != EX_REDUCE || !match(k, &n, &q) || !pass_spend(p)) return e;
+  const ex codes = constant(k, q.codes), scale = codes ? constant(k, q.scale) : 0,
+           zero = q.zero && scale ? constant(k, expr_op1(m, OP_NEG, expr_op2(m, OP_MUL, q.zero, q.scale))) : 0;
+  if (!scale || (q.zero && !zero) || !xt(m, exn(m, codes)->tensor)->narrow.type) return e;
+  const ex others = simplify_subst(p, q.others, &q.var, &q.by, 1);
+  atom *vars = NEWN(p->a, atom, n.nargs + 1);
+  uint32_t at = 0;
+  for (uint32_t i = 0; i < n.nargs; i++) vars[at++] = n.args[i] == q.var ? q.block : n.args[i];
+  k->any = true;
+  ex second = 0;
+  if (zero) {
+    const ex inner = expr_reduce(m, RED_SUM, &q.place, 1, 0, others, 0, ET_F32, ET_F32);
+    second = expr_fresh(m, expr_reduce(m, RED_SUM, vars, at, 0, expr_op2(m, OP_MUL, inner, zero), 0, ET_F32, ET_F32));
+  }
+  vars[at++] = q.place;
+  const ex body = expr_op2(m, OP_MUL, expr_op2(m, OP_MUL, others, codes), scale);
+  const ex first = expr_reduce(m, RED_SUM, vars, at, 0, body, 0, ET_F32, ET_F32);
+  return second && !EK_PLANTED("blocks") ? expr_op2(m, OP_ADD, first, second) : first;
+}
+bool pass_blocks(pw *p) {
+  emodule *m = p->m;
+  blocks k = {.p = p, .m = m};
+  u32vec order = {0};
+  pass_order(p, &order);
+  for (uint32_t i = 0; i < order.n; i++) {
+    const uint32_t s = order.v[i];
+    const ex v = xs(m, s)->value;
+    if (!v || xs(m, s)->updates.n || !(ex_flags(p, v) & EXF_REDUCE)) continue;
+    k.s = s;
+    const ex now = expr_rewrite(m, v, &(ex_map){.node = sum_node, .env = &k});
+    if (now != v) pass_set(p, s, simplify(p, now));
+  }
+  if (k.any) pass_flush(p);
+  return k.any;
+}
