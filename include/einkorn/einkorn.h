@@ -263,8 +263,11 @@ typedef struct ek_options {
   /* States, NULL-terminated, or NULL: OUTPUT=INPUT ties an output to an input of the same type and sizes. Neither is
    * an output or input of the module any more. Each run keeps the tensor, under the input's name: what the output is in
    * one execute, the input is in the next. It begins with zeros, or, where INPUT is an initialiser, with its contents.
-   * EK_USAGE: no such name, or tied already; EK_SHAPE: types or sizes differ. ek_save cannot write such a model as
-   * .onnx; ek_diff compares one run, with the inputs that it is given. */
+   * One '*' in each name stands for the same text: all outputs that fit are tied. An output that is longer than its
+   * input along one axis, the input with something behind it (a cache that grows by Concat), makes a state of as many
+   * places as `dims` bounds the input's size; how many of them hold something is said by the sizes of the other inputs.
+   * EK_USAGE: no such name, or tied already; EK_SHAPE: types or sizes differ, or no bound. ek_save cannot write such a
+   * model as .onnx; ek_diff compares one run, with the inputs that it is given. */
   const char *const *states;
   /* Schedules that kernels follow, as ek_show prints them ("schedule"), or NULL: what the text states replaces what
    * the compiler would decide for these kernels. EK_USAGE, with line and column: what cannot be followed */

@@ -134,7 +134,8 @@ def compile(model, *, dims=None, threads=0, target=None, precision="model", accu
     progress      called as progress(phase, part done); a true answer cancels
     states        {output: input}: each output is tied to that input. Neither is an output or input any more: the tensor
                   stays inside, and what the output is in one call, the input is in the next; at first zeros, or the
-                  contents of the initialiser of that name. See Module.reset, snapshot and restore
+                  contents of the initialiser of that name. A * in both names stands for the same text in all that
+                  fit. See Module.reset, snapshot and restore
     more          optimize (0 to 3), codegen ("auto", "llvm"), watch (names of tensors that become outputs),
                   unchecked (no check of indices), compile_threads, compile_memory, schedule (schedules of kernels
                   as module.show("schedule") gives them: a text, or a file's path)

@@ -102,7 +102,8 @@ const option options[] = {
      "fixes a symbolic dimension, or with N=1:8:64 bounds it: the least, the likely and the most; may be given again"},
     {"state", 0, "OUTPUT=INPUT", O_LIST, AT(states), CMD_MODEL & ~CMD_DIFF,
      "ties an output to an input: the tensor stays inside, and what the output is in one run, the input is in the next "
-     "(at first zeros, or the initialiser of that name); may be given again"},
+     "(at first zeros, or the initialiser of that name); a * in both names stands for the same text, as in "
+     "'present.*=past_key_values.*'; may be given again"},
     {"frames", 0, NULL, O_FLAG, AT(frames), CMD_RUN,
      "one run after the other: arrays of inputs, and those that are expected, may have one axis more, in front, for "
      "the runs"},

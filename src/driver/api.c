@@ -394,8 +394,29 @@ static void tie_state(graph *g, const char *text) {
         eq = at;
   graph_tie(g, intern_n(g->c, text, (size_t)(eq - text)), eq + 1);
 }
+/* One `*` on each side of OUTPUT=INPUT stands for the same text: each output that fits is tied. False: no `*`. */
+static bool tie_pattern(graph *g, const char *text) {
+  const char *eq = strchr(text, '='), *star = strchr(text, '*');
+  const char *other = eq ? strchr(eq, '*') : NULL;
+  strvec ties = {0};
+  if (!eq || !star || !other || star > eq) return false;
+  const size_t before = (size_t)(star - text), after = (size_t)(eq - star - 1);
+  for (uint32_t i = 0; i < g->outputs.n; i++) { /* tying changes their order */
+    const char *name = g->outputs.v[i]->source;
+    const size_t n = strlen(name);
+    if (n < before + after || strncmp(name, text, before) != 0 || strncmp(name + n - after, star + 1, after) != 0)
+      continue;
+    vec_push(ctx_arena(g->c), ties,
+             arena_fmt(ctx_arena(g->c), "%s=%.*s%.*s%s", name, (int)(other - eq - 1), eq + 1, (int)(n - before - after),
+                       name + before, other + 1));
+  }
+  if (!ties.n) ctx_fail(g->c, E_USAGE, "state '%s': the model has no output whose name fits", text);
+  for (uint32_t i = 0; i < ties.n; i++) tie_state(g, ties.v[i]);
+  return true;
+}
 void tie_states(graph *g, const char *const *states) {
-  for (; states && *states; states++) tie_state(g, *states);
+  for (; states && *states; states++)
+    if (!tie_pattern(g, *states)) tie_state(g, *states);
 }
 
 /* ---- a compilation --------------------------------------------------------------------------- */

@@ -261,7 +261,7 @@ static sz fix_dim(ctx *c, void *env, atom a) {
   if (sym_kind(c, a) != AT_SYMBOL) return 0;
   for (uint32_t i = 0; i < L->ndims; i++)
     if (L->dims[i].lo == L->dims[i].hi && !strcmp(L->dims[i].name, sym_name(c, a))) return sym_int(c, L->dims[i].value);
-  return 0;
+  return low_replaced(L, a);
 }
 /* The names that --dim may give: the symbols in the inputs' sizes, and sequences and optionals among the inputs. They
  * are collected before the first lowering, which writes numbers in their place, and hold for all that follow. */
@@ -333,6 +333,7 @@ static bool lower_nodes(low *L, graph *g) {
   L->variants[0] = L->variants[1] = 0;
   vec_push(L->a, L->branch, g);
   low_asked(L, 0);
+  low_growing_guards(L);
   for (uint32_t i = 0; i < g->inputs.n; i++) {
     value *v = g->inputs.v[i];
     if (!v->ranked || !v->type) {
@@ -343,7 +344,10 @@ static bool lower_nodes(low *L, graph *g) {
     sz *shape = NEWN(L->a, sz, v->rank + 1);
     for (uint32_t d = 0; d < v->rank; d++) shape[d] = sym_subst(L->c, v->dims[d], fix_dim, L);
     if (text) shape[v->rank] = sym_subst(L->c, low_bytes(L, v), fix_dim, L);
-    tid t = expr_tensor(L->m, TK_INPUT, text ? ET_U8 : v->type, shape, v->rank + text, v->name, NULL);
+    sz *room = arena_dup(L->a, shape, (v->rank + 1) * sizeof *room);
+    const low_growth *k = low_grows(L, v);
+    if (k) room[k->axis] = sym_int(L->c, k->most);
+    tid t = expr_tensor(L->m, TK_INPUT, text ? ET_U8 : v->type, room, v->rank + text, v->name, NULL);
     vec_push(L->a, L->m->inputs, ((io){t, v->source}));
     low_set(L, v, (arg){.type = v->type, .rank = v->rank, .shape = shape, .t = t});
   }
@@ -421,7 +425,10 @@ void low_asked(low *L, uint32_t block) {
 }
 static bool lower_knowing(low *L, graph *g) {
   enum { MAX_ROUNDS = 3 };
-  if (!lower_nodes(L, g)) return false;
+  const uint32_t before = diag_errors(L->c);
+  if (!lower_nodes(L, g) || !low_find_growing(L, g)) return false;
+  if (L->growing.n && !lower_nodes(L, g)) return false;
+  low_state_sizes(L, g);
   for (int nth_round = 1; nth_round < MAX_ROUNDS && !L->m->lates.n && simpler(L); nth_round++) {
     emodule *m = L->m;
     map *vals = L->vals;
@@ -432,58 +439,9 @@ static bool lower_knowing(low *L, graph *g) {
       L->m = m, L->vals = vals;
       break;
     }
+    low_state_sizes(L, g);
   }
-  return true;
-}
-/* ---- states ---------------------------------------------------------------------------------- */
-static const char *type_text(low *L, const tensor *x) {
-  sbuf b = sbuf_new(L->a);
-  sb_fmt(&b, "%s[", et_name(x->type));
-  for (uint32_t i = 0; i < x->rank; i++) sb_fmt(&b, "%s%s", i ? ", " : "", sym_str(L->c, x->shape[i]));
-  sb_putc(&b, ']');
-  return b.s;
-}
-/* Type and sizes of the output are the input's; what is not certain of the sizes becomes a condition. */
-static bool low_state(low *L, const io *in, const io *out) {
-  emodule *m = L->m;
-  const tensor *x = xt(m, in->t), *y = xt(m, out->t);
-  bool same = x->type == y->type && x->rank == y->rank;
-  for (uint32_t d = 0; same && d < x->rank; d++) {
-    sz diff = sym_canon(L->c, sym_sub(L->c, y->shape[d], x->shape[d]));
-    int64_t by;
-    if (sym_is_int(L->c, diff, &by)) {
-      same = by == 0;
-      continue;
-    }
-    guard q = {.ge0 = diff,
-               .is_eq = true,
-               .text = arena_fmt(m->a, "state '%s': axis %u of the output '%s' has size %s, that of the input %s",
-                                 in->name, d, out->name, sym_str(L->c, y->shape[d]), sym_str(L->c, x->shape[d]))};
-    vec_push(m->a, m->guards, q);
-  }
-  if (!same)
-    diag_error(L->c, E_SHAPE, NULL, "state '%s': the output '%s' is %s, the input is %s; they must be equal", in->name,
-               out->name, type_text(L, y), type_text(L, x));
-  return same;
-}
-/* Does something else than a state give each size of the states a value? Fixed sizes need none. */
-static void low_states(low *L, const graph *g) {
-  emodule *m = L->m;
-  bool ok = true;
-  for (uint32_t i = 0; i < g->states.n; i++) {
-    const graph_state *s = &g->states.v[i];
-    vec_push(m->a, m->states, s->first ? expr_const_tensor(m, s->first, arena_fmt(m->a, "%s.first", s->in->name)) : 0);
-  }
-  for (uint32_t i = 0; i < g->states.n; i++) {
-    const io *in = &m->inputs.v[m->inputs.n - g->states.n + i], *out = &m->outputs.v[m->outputs.n - g->states.n + i];
-    if (g->states.v[i].in->text || low_slot(L, g->states.v[i].out)->list)
-      diag_error(L->c, E_UNSUPPORTED, NULL, "state '%s': a state holds numbers", in->name), ok = false;
-    else
-      ok &= low_state(L, in, out);
-  }
-  if (ok && !expr_verify_whole(m, NULL))
-    diag_add(L->c, D_NOTE, E_OK, (srcpos){0}, NULL,
-             "the sizes of a state come from inputs that are no states, or are fixed by --dim NAME=NUMBER");
+  return diag_errors(L->c) == before;
 }
 emodule *lower_graph(graph *g, const oplib *lib, const dimfix *dims, uint32_t ndims) {
   low L = {.c = g->c, .lib = lib, .dims = dims, .ndims = ndims, .suffix = ""};

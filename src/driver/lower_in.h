@@ -42,6 +42,18 @@ typedef struct list_carried {
   sz *dims;      /* sizes that its tensors have all the time; 0: not so */
   uint32_t rank; /* number of entries in `dims` */
 } list_carried;
+/* A state whose output is the input with something behind it. */
+typedef struct low_growth {
+  const value *in; /* its input */
+  uint32_t axis;   /* along this axis */
+  int64_t most;    /* so many places at most */
+} low_growth;
+/* A size of inputs that another one stands for. */
+typedef struct low_replacement {
+  atom size;  /* the size */
+  sz by;      /* what stands for it */
+  bool least; /* it is a condition that it is not negative */
+} low_replacement;
 typedef struct low {
   ctx *c;             /* context */
   arena *a;           /* memory of lowering */
@@ -55,12 +67,14 @@ typedef struct low {
   map *needed;        /* value *: some node or output reads it */
   /* per block: the graph whose nodes it has, where these are lowered once: the model and the branches in it */
   VEC(const graph *) branch;
-  VEC(asked) asked;          /* guards of the blocks, as they were lowered last (lower.c) */
-  uint32_t variants[2];      /* the blocks of the two lowerings of the model (lower_variant.c); 0: there is one */
-  VEC(list_carried) carried; /* lists that loops hand on */
-  VEC(declaration) declared; /* in the order in which they were replaced; they hold again for the next variant */
-  map *asked_of;             /* block -> its first entry of asked, + 1 */
-  const char *suffix;        /* what follows the names of nodes in a body that is lowered more than once; "" else */
+  VEC(asked) asked;              /* guards of the blocks, as they were lowered last (lower.c) */
+  uint32_t variants[2];          /* the blocks of the two lowerings of the model (lower_variant.c); 0: there is one */
+  VEC(list_carried) carried;     /* lists that loops hand on */
+  VEC(declaration) declared;     /* in the order in which they were replaced; they hold again for the next variant */
+  map *asked_of;                 /* block -> its first entry of asked, + 1 */
+  VEC(low_growth) growing;       /* states that grow; known when the nodes were lowered once (lower_state.c) */
+  VEC(low_replacement) replaced; /* sizes of inputs by which others are said */
+  const char *suffix;            /* what follows the names of nodes in a body that is lowered more than once; "" else */
 } low;
 
 /* lower.c */
@@ -114,6 +128,16 @@ bool low_is_local(low_local *k, sz e); /* does any occur? */
 
 /* lower_variant.c */
 bool low_variants(low *L, graph *g); /* low_nodes of the whole graph, twice where --dim says a likely size */
+
+/* lower_state.c */
+/* The nodes have been lowered: which states grow? false: an error. Where some do, the nodes are to be lowered anew. */
+bool low_find_growing(low *L, const graph *g);
+const low_growth *low_grows(const low *L, const value *in); /* NULL: it is no input of such a state */
+sz low_replaced(const low *L, atom size);                   /* what stands for a size of inputs; 0: itself */
+void low_growing_guards(low *L);                            /* what must be so of such sizes */
+/* What the sizes of states must be becomes conditions, as far as it is not certain. The nodes have been lowered. */
+void low_state_sizes(low *L, const graph *g);
+void low_states(low *L, const graph *g); /* the module's states; its inputs and outputs are there */
 
 /* lower_open.c: lists that only the run knows */
 bool low_pack(low *L, const node *n, uint32_t block, known *l); /* makes l an open list; false: an error */

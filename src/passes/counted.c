@@ -86,7 +86,7 @@ static bool usable(finder *f, sz s) {
   for (uint32_t i = 0; i < vars.n; i++)
     if (!stage_has_var(f->m, f->stage, vars.v[i])) return false;
   expr_loads(f->m, e, f->p->a, &loads);
-  for (uint32_t i = 0; i < loads.n; i++) {
+  for (uint32_t i = 0; i < loads.n && !f->any_data; i++) {
     tid t = exn(f->m, loads.v[i])->tensor;
     bool there = xt(f->m, t)->kind == TK_INPUT || xt(f->m, t)->kind == TK_CONST;
     const u32vec *readers = &f->p->readers.v[t];

@@ -22,6 +22,7 @@ typedef struct finder {
   uint32_t kernel; /* data that it does not read anyway are not asked for; 0: of no kernel */
   uint32_t depth;  /* values being looked through, one inside the other */
   bool finite;     /* a finite number below all scores counts nothing */
+  bool any_data;   /* bounds may be any data */
 } finder;
 span counted(finder *f, ex e, nothing what);          /* where does it count? */
 span counted_where(finder *f, ex where);              /* where a reduction's own condition lets values count */

@@ -26,6 +26,8 @@ const expr_pass expr_passes[] = {
     {"dce", pass_dce, 0, false, "what no output needs goes. Needs nothing"},
     {"fold", pass_fold, 1, false, "stages and sub-expressions of constants are computed. Needs simplify"},
     {"dce", pass_dce, 1, false, "again: what was read for it"},
+    {"state", pass_state, 1, false,
+     "where a state keeps what it was in most places by a condition, the others are an update. Needs simplify"},
     {"pieces", pass_pieces, 1, false,
      "parts of placements that compute something become stages; see also its second turn"},
     {"hoist", pass_hoist, 1, false,

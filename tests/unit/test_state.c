@@ -469,6 +469,29 @@ static void read_too_late(void **state) {
 }
 
 /* ---- what is refused ------------------------------------------------------------------------- */
+static void patterns(void **state) {
+  (void)state;
+  static const char sums[] =
+      "graph \"sums\" {\n input a_k: f32[2]\n input a_long_k: f32[2]\n input a_v: f32[2]\n input x: f32[2]\n b_k = "
+      "Add(a_k, x)\n b_long_k = Sub(a_long_k, x)\n b_v = Add(a_v, x)\n output b_k\n output b_v\n output b_long_k\n}\n";
+  const char *const states[] = {"b_*_k=a_*_k", "b_*=a_*", NULL}, *const some[] = {"b_*_k=a_*_k", NULL},
+                    *const last[] = {"b*k=a*k", NULL};
+  const float x[] = {1, 2}, minus[] = {-2, -4};
+  subject u;
+  ek_options o;
+  ek_options_init(&o);
+  assert_int_equal(make(&u, sums, states, JIT, o), EK_USAGE); /* b_long_k fits both */
+  ek_session_destroy(u.s);
+  u = made(sums, some, JIT); /* b_k has nothing between the two lines */
+  assert_int_equal(ek_module_states(u.code), 1);
+  ek_session_destroy(u.s);
+  u = made(sums, last, JIT);
+  assert_int_equal(ek_module_states(u.code), 2);
+  give(u.r, "x", x, sizeof x, 2, 0), give(u.r, "a_v", x, sizeof x, 2, 0);
+  go(u.r), go(u.r);
+  holds(u.r, "a_k", (const float[]){2, 4}, 2), holds(u.r, "a_long_k", minus, 2);
+  ek_session_destroy(u.s);
+}
 static void refused(void **state) {
   (void)state;
   static const char shapes[] =
@@ -483,6 +506,8 @@ static void refused(void **state) {
       {{"y=aa"}, EK_USAGE, {"no input of the name aa"}},
       {{"y"}, EK_USAGE, {"OUTPUT=INPUT"}},
       {{"y=a", "y=d"}, EK_USAGE, {"tied to an input already"}},
+      {{"v*=a*"}, EK_USAGE, {"'v*=a*'", "no output whose name fits"}},
+      {{"y*=b*"}, EK_SHAPE, {"'b'", "the output 'y' is f32[4]"}},
       {{"y=a", "z=a"}, EK_USAGE, {"tied to an output already"}},
       {{"y=b"}, EK_SHAPE, {"'b'", "the output 'y' is f32[4]", "the input is i64[4]"}},
       {{"y=c"}, EK_SHAPE, {"f32[4, 1]"}},
@@ -623,7 +648,7 @@ int main(void) {
       cmocka_unit_test(first_values),  cmocka_unit_test(open_sizes),   cmocka_unit_test(profiled),
       cmocka_unit_test(begins_again),  cmocka_unit_test(program_text), cmocka_unit_test(texts),
       cmocka_unit_test(read_too_late), cmocka_unit_test(refused),      cmocka_unit_test(refused_calls),
-      cmocka_unit_test(decoders),      cmocka_unit_test(no_copies),
+      cmocka_unit_test(decoders),      cmocka_unit_test(no_copies),    cmocka_unit_test(patterns),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,6 +89,25 @@ def contrib_attention(net):
              u(-1, 1, 2, 1, 32), u(-1, 1, 2, 2, 3, 16)]]
 
 
+@model("com.microsoft: GroupQueryAttention with caches that have room for all tokens: a prompt, tokens behind a past, "
+       "the last place; symbolic length")
+def contrib_cache(net):
+    x, mask = net.input("x", F32, 1, "S", 64), net.input("mask", I64, 1, "T")
+    old = [net.input("past_" + name, F32, 1, 1, "L", 16) for name in ("keys", "values")]
+    ends = net.op("Cast", net.op("Sub", net.op("ReduceSum", mask, [1], keepdims=0), np.int64(1)), to=I32)
+    total = net.op("Cast", net.op("Gather", net.op("Shape", mask), np.int64(1), axis=0), to=I32)
+    cos, sin = net.uniform(-1, 1, 12, 8), net.uniform(-1, 1, 12, 8)
+    contrib(net, "GroupQueryAttention", x, "", "", *old, ends, total, cos, sin, n=3, num_heads=2, kv_num_heads=1,
+            do_rotary=1)
+    runs = []
+    for new, past, room in ((4, 0, 12), (1, 7, 12), (2, 3, 5)):
+        caches = [net.uniform(-1, 1, 1, 1, room, 16) for _ in old]
+        for cache in caches:
+            cache[:, :, past:] = 0
+        runs.append([net.uniform(-1, 1, 1, new, 64), np.ones((1, past + new), np.int64), *caches])
+    return runs
+
+
 @model("com.microsoft: GroupQueryAttention over places enough to be skipped by tiles: causal, a window, tokens behind "
        "a past whose rows have different lengths; MultiHeadAttention, causal")
 def contrib_windows(net):
