@@ -46,6 +46,7 @@ else
   tier package "$here/package.sh" -b "$build"
   tier cache "$here/cache.sh" -b "$build"
   tier diff "$here/diff.sh" -b "$build"
+  tier quantize "$here/quantize.sh" -b "$build"
   tier weights "$here/weights.sh" -b "$build"
   tier linear "$here/linear.sh" -b "$build"
   tier accuracy "$build/accuracy" "$here/../docs/accuracy.md" \

@@ -64,6 +64,19 @@ e 0 'ok$' "check $two --dim length=4:9:20 --dim batch=2"
 e 2 'open are batch, length' "check $two --dim width=3"
 e 1 'pdp11' "check $digits --target pdp11"
 
+# ---- quantize (tests/quantize.sh has what it makes) ----
+e 2 'no data: the ranges of tensors are measured' "quantize $digits -o $work/q.onnx"
+e 2 '-o OUT.onnx is missing' "quantize $digits --data $all"
+e 1 "cannot open '$work/none.npz'" "quantize $digits --data $work/none.npz -o $work/q.onnx"
+e 2 'bad value for --method: minmax.percentile.entropy.mse is expected' "quantize $digits --method kl"
+e 2 'exclude cnov1: the model has no node of that name; did you mean conv1' \
+  "quantize $digits --data $all --exclude cnov1 -o $work/q.onnx"
+e 0 '^3 of 4 layers are int8' "quantize $digits --data $all --exclude conv1 -o $work/q.onnx"
+has out 'conv1 .Conv.*: excluded'
+e 2 'the quantised model is written as NAME.onnx' "quantize $digits --data $all -o $work/q.txt"
+e 0 '"kept": null' "quantize $digits --data $all -o $work/q.onnx --json"; empty err
+e 2 'quantised already' "quantize $work/q.onnx --data $all -o $work/q2.onnx"
+
 # ---- run ----
 e 0 'ok$' "run $digits --inputs $all --expect $all"; empty err
 e 0 'ok$' "run $digits --inputs=$all --expect=$all -O0 --eval --threads 1"

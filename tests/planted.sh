@@ -34,7 +34,7 @@ for f in "$src"/rewrite/{simplify,simplify_reduce,scalar}.c "$src"/passes/pass_*
     "$src"/sym/{bound,div,facts,pick,prove,range,subst}.c \
     "$src"/driver/{cache_*,lower_flow,lower_gradient,lower_list,lower_loop,lower_variant}.c \
     "$src"/codegen/image/{library,link}.c \
-    "$src"/onnx/{expand,tensor,trees,upgrade,write}.c; do
+    "$src"/onnx/{expand,tensor,trees,upgrade,write}.c "$src"/quantize/*.c; do
   if grep -q 'EK_PLANTED("' "$f"; then ok; else bad "no fault is planted in ${f#"$src"/}"; fi
 done
 # ---- the following of each schedule primitive has a fault, too ----

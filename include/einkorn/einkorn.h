@@ -547,6 +547,70 @@ typedef struct ek_difference {
  * the session. EK_USAGE: an input is missing; EK_IO: `save`; else as ek_compile and ek_run_execute. */
 EK_API ek_code ek_diff(ek_model *m, const ek_diff_options *o, ek_difference *out);
 
+/* ---- quantisation ------------------------------------------------------------------------------
+ * A model of f32 becomes one whose products are of eight-bit integers. Layers are nodes whose results are sums of
+ * products of two tensors (convolutions, matrix products, ..), by the formulas of their operators. Which values the
+ * tensors have is measured on samples of data. What is written is the same model with QuantizeLinear and
+ * DequantizeLinear of the ONNX standard around the factors, which any engine runs.
+ */
+/* How the range of a tensor's codes follows from the values that were seen. MINMAX: all of them. PERCENTILE: all but
+ * the largest absolute values, so many of a hundred being within. ENTROPY: the range that keeps most information
+ * (Kullback-Leibler divergence of 128 bins). MSE: the range whose expected square of the error is least. */
+typedef enum ek_quantize_method {
+  EK_QUANTIZE_MINMAX,
+  EK_QUANTIZE_PERCENTILE,
+  EK_QUANTIZE_ENTROPY,
+  EK_QUANTIZE_MSE
+} ek_quantize_method;
+typedef struct ek_quantize_options {
+  size_t size;               /* sizeof(ek_quantize_options): set by ek_quantize_options_init */
+  const ek_options *options; /* how the model is compiled to be measured; NULL: the defaults */
+  size_t samples;            /* how many samples there are; with 5 or more the last fifth only measures the error */
+  /* Fills in sample number i, 0..samples-1: inputs[k], k < n, has the name of an input already; type, rank, dims, data
+   * and bytes are wanted. data must live until the next call. 0, or another number to give up. */
+  int (*sample)(void *user, size_t i, ek_array *inputs, size_t n);
+  void *sample_user;         /* handed to sample */
+  ek_quantize_method method; /* default EK_QUANTIZE_MINMAX */
+  double percentile;         /* of EK_QUANTIZE_PERCENTILE, above 0, at most 100; default 99.999 */
+  int per_channel;           /* constants have a scale for each output channel instead of one */
+  /* Patterns of the names of nodes that stay as they are, NULL-terminated; NULL: none. * stands for any text, ? for one
+   * character. */
+  const char *const *exclude;
+} ek_quantize_options;
+EK_API void ek_quantize_options_init(ek_quantize_options *o);                     /* the defaults */
+EK_API void ek_quantize_options_init_sized(ek_quantize_options *o, size_t bytes); /* the same of so many bytes */
+#define ek_quantize_options_init(o) ek_quantize_options_init_sized((o), sizeof(ek_quantize_options))
+typedef struct ek_quantized_layer {
+  const char *name;   /* name of the node */
+  const char *op;     /* name of its operator */
+  const char *output; /* its result */
+  const char *kept;   /* why it stays as it was; NULL: it is quantised */
+  /* signal to noise of its result in the quantised model, in dB: squares of the values over squares of the differences
+   * from the f32 model; infinity: there is no difference. NaN: not known */
+  double sqnr;
+} ek_quantized_layer;
+typedef struct ek_quantized_output {
+  const char *name; /* name of the output */
+  double sqnr;      /* as of a layer */
+} ek_quantized_output;
+typedef struct ek_quantized {
+  size_t layer_count;                 /* nodes with products */
+  const ek_quantized_layer *layers;   /* in the model's order */
+  size_t quantized;                   /* how many of them are quantised */
+  size_t output_count;                /* outputs of f32 */
+  const ek_quantized_output *outputs; /* in the model's order */
+  size_t samples;                     /* samples that there were */
+  size_t observed;                    /* samples that ranges were taken from */
+  size_t compared;                    /* samples that the errors were measured on */
+  uint64_t bytes_before;              /* size of the model as it was */
+  uint64_t bytes_after;               /* size of what was written */
+} ek_quantized;
+/* Quantises a model, and writes the result as path, NAME.onnx (as ek_save does). Texts of *out live until the next call
+ * on the session. EK_USAGE: no samples, an unknown pattern, nothing that can be quantised, a model that is quantised
+ * already; EK_SHAPE: a sample does not fit; EK_FAILED: values that are no numbers, or `sample` gave up; else as ek_save
+ * and ek_run_execute. */
+EK_API ek_code ek_quantize(ek_model *m, const ek_quantize_options *o, const char *path, ek_quantized *out);
+
 /* ---- looking inside: texts and figures for people. Everything given out lives until the next call on the session
  * ---- */
 /* Checks a model: everything short of code; ek_message() has all problems at once. Errors as ek_compile */

@@ -18,9 +18,11 @@ enum {
   CMD_OPS = 64,
   CMD_EXPLAIN = 128,
   CMD_DIFF = 256,
-  CMD_ALL = 511,
+  CMD_QUANTIZE = 4096,
+  CMD_ALL = 511 | CMD_QUANTIZE,
   CMD_MODEL = CMD_ALL & ~CMD_OPS,
-  CMD_DESCRIBE = 512, /* hidden */
+  CMD_CODE = CMD_MODEL & ~CMD_QUANTIZE, /* those whose purpose is the compiled code */
+  CMD_DESCRIBE = 512,                   /* hidden */
   CMD_HELP = 1024,
   CMD_TARGETS = 2048,
   RARE = 1 << 30 /* in an option's commands: --help tells it behind the others */
@@ -45,6 +47,8 @@ typedef struct cli {
   strvec dims;               /* --dim: NAME=SIZE or NAME=LEAST:LIKELY:MOST */
   strvec input;              /* --input: NAME=SPEC */
   strvec dump;               /* --dump: what and the file, in turn */
+  strvec data;               /* --data: files and folders */
+  strvec exclude;            /* --exclude: patterns of names of nodes */
   strvec watch;              /* names of intermediate values that become outputs (watch.c) */
   int optimize;              /* --optimize: 0..3 */
   int threads;               /* --threads; 0: the library's choice */
@@ -55,6 +59,7 @@ typedef struct cli {
   int codegen;               /* --codegen: number of the word */
   int sort;                  /* --sort: number of the word */
   int slices;                /* --slices: turns of each engine */
+  int method;                /* --method: number of the word */
   const char *target;        /* --target; NULL: this machine */
   const char *inputs;        /* --inputs: a file; NULL: not given */
   const char *output;        /* --output: a file; NULL: not given */
@@ -68,14 +73,17 @@ typedef struct cli {
   const char *trace;         /* --trace: a file; NULL: not given */
   const char *against;       /* --against: engines, or what diff compares with; NULL: none */
   const char *peers;         /* --peers: a folder; NULL: not given */
+  const char *report;        /* --report: a file; NULL: not given */
   const char *promote;       /* --promote: an element type; NULL: not given */
   double rtol;               /* --rtol: allowed relative difference */
   double atol;               /* --atol: allowed absolute difference */
   double seconds;            /* --seconds: time to measure */
+  double percentile;         /* --percentile: 0 to 100 */
   bool tolerances;           /* --rtol or --atol was given */
   bool eval;                 /* --eval */
   bool passes_eval;          /* --eval-passes */
   bool layers;               /* --layers */
+  bool per_channel;          /* --per-channel */
   bool table;                /* --table */
   bool json;                 /* --json */
   bool verbose;              /* --verbose */
@@ -197,6 +205,13 @@ bool bind_inputs(cli *k, ek_module *m, ek_run *r, host_tensor **in, int *code);
 int32_t array_of(cli *k, const char *array, const char *prefix, const ek_tensor_info *t, int32_t n);
 /* names, types and sizes of tensors as text, such as x: f32[N, 3], y: i64[2] */
 const char *tensor_list(cli *k, const ek_tensor_info *t, int32_t n);
+/* ---- data.c ---------------------------------------------------------------------------------- */
+typedef struct data_set data_set; /* samples of a model's inputs */
+/* The files and folders of --data; unwinds where one cannot be read, or does not fit the n inputs. */
+data_set *data_read(cli *k, const ek_tensor_info *in, int32_t n);
+size_t data_samples(const data_set *d); /* at least 1 */
+/* sample i for ek_quantize_options.sample; user: the data_set */
+int data_sample(void *user, size_t i, ek_array *inputs, size_t n);
 /* ---- expect.c -------------------------------------------------------------------------------- */
 /* The arrays of --expect, each for an output of the module, values on the way included; unwinds where one is for none.
  * of: of each output its array, or NULL. */
@@ -273,6 +288,7 @@ int cmd_explain(cli *k);
 int cmd_ops(cli *k);
 int cmd_targets(cli *k);
 int cmd_diff(cli *k);
+int cmd_quantize(cli *k);
 int cmd_describe(cli *k);
 int cmd_help(cli *k);
 #endif

@@ -41,6 +41,20 @@ const option options[] = {
      "allowed difference, beside what rounding explains: atol + rtol * |right value| (default: a share of the tensor's "
      "largest value, by --accuracy and type)"},
     {"atol", 0, "A", O_DOUBLE, AT(atol), CMD_DIFF, "(default 0 where --rtol is given)"},
+    {"data", 0, "FILE|FOLDER", O_LIST, AT(data), CMD_QUANTIZE,
+     "samples of the inputs: .npz with arrays NAME, in_NAME or in_0, in_1, .., or .npy of the only input, whose first "
+     "axis counts samples; .pb; a folder of these, or of folders with input_0.pb, ..; may be given again"},
+    {"method", 0, "minmax|percentile|entropy|mse", O_CHOICE, AT(method), CMD_QUANTIZE,
+     "how a tensor's range follows from its values: all are within (default); all but the largest; what loses least "
+     "information; what makes the square of the error least"},
+    {"percentile", 0, "P", O_DOUBLE, AT(percentile), CMD_QUANTIZE,
+     "with --method percentile: so many of a hundred absolute values are within (default 99.999)"},
+    {"per-channel", 0, NULL, O_FLAG, AT(per_channel), CMD_QUANTIZE,
+     "constants have a scale for each output channel: smaller errors, the same speed"},
+    {"exclude", 0, "PATTERN", O_LIST, AT(exclude), CMD_QUANTIZE,
+     "nodes that stay as they are, by name; * is any text, ? one character; may be given again"},
+    {"report", 0, "FILE.json", O_TEXT, AT(report), CMD_QUANTIZE, "writes the report as JSON"},
+    {"output", 'o', "OUT.onnx", O_TEXT, AT(output), CMD_QUANTIZE, "where the quantised model is written"},
     {"seed", 0, "S", O_U64, AT(seed), CMD_RUN | CMD_BENCH | CMD_EXPLAIN | CMD_DIFF | RARE,
      "of random data (default 0)"},
     {"eval", 0, NULL, O_FLAG, AT(eval), CMD_RUN,
@@ -74,33 +88,33 @@ const option options[] = {
     {"sort", 0, "order|time", O_CHOICE, AT(sort), CMD_EXPLAIN | RARE,
      "kernels in the order in which they run (default), or the longest first"},
     {"ops", 0, "FILE.ek", O_LIST, AT(ops), CMD_ALL, "operator definitions of your own; may be given again"},
-    {"optimize", 'O', "0|1|2|3", O_LEVEL, AT(optimize), CMD_MODEL | RARE, "level of optimisation (default 3)"},
-    {"accuracy", 0, "default|strict|fast", O_CHOICE, AT(accuracy), CMD_MODEL,
+    {"optimize", 'O', "0|1|2|3", O_LEVEL, AT(optimize), CMD_CODE | RARE, "level of optimisation (default 3)"},
+    {"accuracy", 0, "default|strict|fast", O_CHOICE, AT(accuracy), CMD_CODE,
      "strict: sums of floats are only reordered; default: also forms with fewer multiplications, and large constants "
      "of products with few rows in fixed point of 21 bits, within 1e-4 of an output's largest value; fast: also "
      "shorter approximations of functions, within 1e-3"},
-    {"precision", 0, "model|bf16", O_CHOICE, AT(precision), CMD_MODEL | RARE,
+    {"precision", 0, "model|bf16", O_CHOICE, AT(precision), CMD_CODE | RARE,
      "bf16: the factors of products with constants may be kept in bf16, where the machine multiplies pairs of these "
      "(default: the model's types)"},
     {"codegen", 0, "auto|llvm", O_CHOICE, AT(codegen),
      CMD_RUN | CMD_BENCH | CMD_EXPLAIN | CMD_COMPILE | CMD_SHOW | CMD_DIFF | RARE,
      "who makes the machine code: llvm, or Einkorn itself wherever it can (default), in a fiftieth of the time"},
-    {"unchecked", 0, NULL, O_FLAG, AT(unchecked), CMD_MODEL,
+    {"unchecked", 0, NULL, O_FLAG, AT(unchecked), CMD_CODE,
      "indices that data bring are not checked: one that is out of range gives some values instead of an error"},
-    {"schedule", 0, "FILE", O_TEXT, AT(schedule), CMD_MODEL | RARE,
+    {"schedule", 0, "FILE", O_TEXT, AT(schedule), CMD_CODE | RARE,
      "schedules of kernels, as `einkorn show MODEL --stage schedule` prints them: what the file states replaces what "
      "the compiler would decide"},
-    {"target", 0, "TARGET", O_TEXT, AT(target), CMD_MODEL,
+    {"target", 0, "TARGET", O_TEXT, AT(target), CMD_CODE,
      "machine to compile for: a name, or a file that describes it (default: this one)"},
     {"threads", 0, "N", O_INT, AT(threads), CMD_MODEL, "threads of a run (default: all the process may use)"},
     {"compile-threads", 0, "N", O_INT, AT(compile_threads), CMD_MODEL | RARE,
      "threads of the compiler (default: all the process may use)"},
-    {"memory-limit", 0, "BYTES", O_BYTES, AT(memory_limit), CMD_RUN | CMD_COMPILE | CMD_BENCH | CMD_DIFF,
+    {"memory-limit", 0, "BYTES", O_BYTES, AT(memory_limit), CMD_RUN | CMD_COMPILE | CMD_BENCH | CMD_DIFF | CMD_QUANTIZE,
      "a model whose run takes more working memory is refused; saved ones with the largest sizes that they permit; 500M "
      "and 2G, too"},
     {"dim", 0, "N=8,..", O_LIST, AT(dims), CMD_MODEL,
      "fixes a symbolic dimension, or with N=1:8:64 bounds it: the least, the likely and the most; may be given again"},
-    {"state", 0, "OUTPUT=INPUT", O_LIST, AT(states), CMD_MODEL & ~CMD_DIFF,
+    {"state", 0, "OUTPUT=INPUT", O_LIST, AT(states), CMD_CODE & ~CMD_DIFF,
      "ties an output to an input: the tensor stays inside, and what the output is in one run, the input is in the next "
      "(at first zeros, or the initialiser of that name); a * in both names stands for the same text, as in "
      "'present.*=past_key_values.*'; may be given again"},
@@ -109,10 +123,10 @@ const option options[] = {
      "the runs"},
     {"no-cache", 0, NULL, O_FLAG, AT(no_cache), CMD_RUN | CMD_BENCH | RARE,
      "compiles anew, and keeps nothing on disk (see EINKORN_CACHE_DIR)"},
-    {"timing", 0, NULL, O_FLAG, AT(timing), CMD_MODEL | RARE, "time of each pass"},
-    {"verify", 0, NULL, O_FLAG, AT(verify), CMD_MODEL | RARE, "checks the program after each pass"},
-    {"stop-after", 0, "PASS", O_TEXT, AT(stop_after), CMD_MODEL | RARE, "ends compilation after that pass"},
-    {"fuel", 0, "N", O_U64, AT(fuel), CMD_MODEL | RARE,
+    {"timing", 0, NULL, O_FLAG, AT(timing), CMD_CODE | RARE, "time of each pass"},
+    {"verify", 0, NULL, O_FLAG, AT(verify), CMD_CODE | RARE, "checks the program after each pass"},
+    {"stop-after", 0, "PASS", O_TEXT, AT(stop_after), CMD_CODE | RARE, "ends compilation after that pass"},
+    {"fuel", 0, "N", O_U64, AT(fuel), CMD_CODE | RARE,
      "rewrites allowed before passes stop (to find a bad one by bisection)"},
     {"table", 0, NULL, O_FLAG, AT(table), CMD_OPS,
      "all operators with versions, types, gradient and cost, as Markdown"},
@@ -413,6 +427,8 @@ bool options_parse(cli *k, int argc, char **argv, int *code) {
   if (k->args.n < k->cmd->min_args) return bad(k, code, "something is missing:", k->cmd->synopsis, "");
   if (k->cmd->bit == CMD_COMPILE && !k->output && !k->stop_after)
     return bad(k, code, "-o OUT is missing:", "NAME.so, NAME.o, NAME.c or NAME.onnx is to be made", "");
+  if (k->cmd->bit == CMD_QUANTIZE && !k->output)
+    return bad(k, code, "-o OUT.onnx is missing:", "the quantised model is written there", "");
   if (k->args.n > k->cmd->max_args) return bad(k, code, "too much was given:", k->args.v[k->cmd->max_args], "");
   return true;
 }

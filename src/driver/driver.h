@@ -147,6 +147,8 @@ void tie_states(graph *g, const char *const *states); /* of ek_options.states; N
 /* ---- watch.c: values that become outputs: those of these names, or "*"; unwinds where there is none ---- */
 void watch_values(graph *g, const char *const *names);
 /* ---- save_onnx.c ----------------------------------------------------------------------------- */
+/* p is loaded, its nodes being the standard's: decides what is told in save_onnx.c; types and sizes are known then */
+void simplify_graph(pipeline *p, const ops_sources *ops);
 void save_as_onnx(pipeline *p, const ops_sources *ops, const char *path, ek_report *report);
 /* ---- module.c -------------------------------------------------------------------------------- */
 /* What no option of the header asks for. */

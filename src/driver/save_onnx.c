@@ -218,10 +218,13 @@ static void simplify(saver *s) {
   }
   infer(s, s->g);
 }
-void save_as_onnx(pipeline *p, const ops_sources *ops, const char *path, ek_report *report) {
+void simplify_graph(pipeline *p, const ops_sources *ops) {
   saver s = {.p = p, .g = p->g, .a = p->a, .by = map_new(p->a), .random = map_new(p->a)};
   p->lib = pipe_library(p->c, ops);
   simplify(&s);
+}
+void save_as_onnx(pipeline *p, const ops_sources *ops, const char *path, ek_report *report) {
+  simplify_graph(p, ops);
   if (!graph_verify(p->g, "saving") || diag_errors(p->c)) ctx_unwind(p->c);
   uint64_t size = 0;
   if (!onnx_write(p->g, path, &size)) ctx_unwind(p->c);

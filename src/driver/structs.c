@@ -25,6 +25,7 @@ static const ek_options options_defaults = {.optimize = 3};
 static const ek_run_options run_defaults = {0};
 static const ek_show_options show_defaults = {.stage = "graph"};
 static const ek_diff_options diff_defaults = {0};
+static const ek_quantize_options quantize_defaults = {.percentile = 99.999};
 #define INIT(name, defaults)                                                                                           \
   void name##_init_sized(name *o, size_t bytes) { struct_init(o, bytes, &defaults, sizeof defaults); }
 INIT(ek_session_options, session_defaults)
@@ -32,6 +33,7 @@ INIT(ek_options, options_defaults)
 INIT(ek_run_options, run_defaults)
 INIT(ek_show_options, show_defaults)
 INIT(ek_diff_options, diff_defaults)
+INIT(ek_quantize_options, quantize_defaults)
 
 /* ---- programs of older headers call these: the first header of this soname had so much --------------------------- */
 #undef ek_session_options_init
@@ -39,6 +41,7 @@ INIT(ek_diff_options, diff_defaults)
 #undef ek_run_options_init
 #undef ek_show_options_init
 #undef ek_diff_options_init
+#undef ek_quantize_options_init
 void ek_session_options_init(ek_session_options *o) {
   ek_session_options_init_sized(o, offsetof(ek_session_options, compile_memory) + sizeof o->compile_memory);
 }
@@ -56,10 +59,15 @@ void ek_diff_options_init(ek_diff_options *o) {
   ek_diff_options_init_sized(o, offsetof(ek_diff_options, checked_user) + sizeof o->checked_user);
 }
 
+void ek_quantize_options_init(ek_quantize_options *o) {
+  ek_quantize_options_init_sized(o, offsetof(ek_quantize_options, exclude) + sizeof o->exclude);
+}
+
 /* Structs that we fill, and that say no size: a change here breaks programs, and needs another soname. */
 _Static_assert(sizeof(void *) != 8 ||
                    (sizeof(ek_report) == 112 && sizeof(ek_tensor_info) == 272 && sizeof(ek_model_info) == 200 &&
                     sizeof(ek_layer) == 160 && sizeof(ek_kernel) == 96 && sizeof(ek_machine) == 80 &&
                     sizeof(ek_op_info) == 40 && sizeof(ek_pass_info) == 32 && sizeof(ek_checked) == 48 &&
-                    sizeof(ek_difference) == 392),
+                    sizeof(ek_difference) == 392 && sizeof(ek_quantized) == 80 && sizeof(ek_quantized_layer) == 40 &&
+                    sizeof(ek_quantized_output) == 16),
                "structs without a size field never grow within a soname");

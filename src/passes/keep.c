@@ -164,6 +164,7 @@ tid keep_copy(keeper *k, uint32_t reader, tid t, coding as) {
   m->blocks.v[blk].items.n--; /* appended by expr_stage; it stands in front of the reader instead */
   vec_push(k->p->keep, k->p->pend, ((pending){reader, s}));
   note_form(k, r, as);
+  vec_push(k->p->a, k->copy_stages, s);
   map_puts(k->copies, name, r);
   return r;
 }
@@ -191,6 +192,8 @@ void keep_end(keeper *k, const u32vec *order) {
     const ex v = keep_code(k->p, xs(m, s)->value, as);
     xs(m, s)->value = v;
   }
+  for (uint32_t i = 0; i < k->copy_stages.n; i++) /* of tensors that are kept in another form, too */
+    stage_rewrite(m, k->copy_stages.v[i], &(ex_map){.node = read_kept, .env = k});
   pass_flush(k->p);
   pass_index(k->p);
 }

@@ -15,13 +15,14 @@ typedef struct coding {
   int64_t zero; /* whole numbers: what code 0 stands for */
 } coding;
 typedef struct keeper {
-  pw *p;             /* the run of passes */
-  emodule *m;        /* the module */
-  map *to;           /* tensor -> the one that is kept instead */
-  map *stages;       /* that store codes -> coding */
-  map *copies;       /* tensor << 32 | block -> the copy there, by coding */
-  VEC(coding) forms; /* per kept tensor, see form_of */
-  map *form_of;      /* kept tensor -> index into forms */
+  pw *p;              /* the run of passes */
+  emodule *m;         /* the module */
+  map *to;            /* tensor -> the one that is kept instead */
+  map *stages;        /* that store codes -> coding */
+  map *copies;        /* tensor << 32 | block -> the copy there, by coding */
+  u32vec copy_stages; /* stages that make the copies */
+  VEC(coding) forms;  /* per kept tensor, see form_of */
+  map *form_of;       /* kept tensor -> index into forms */
 } keeper;
 keeper keep_begin(pw *p);
 tid kept(const keeper *k, tid t);                           /* what is kept instead of t; 0: t itself */

@@ -628,6 +628,10 @@ static const bytes_example in_bytes[] = {
     {"integers, one i8 with a zero point", 1,
      "tensor x: i8[7, 12] input \"x\"\ntensor w: i8[12, 9] input \"w\"\n"
      "stage y: i32[m<7, n<9] out = sum[k<12] (i32(x[m, k]) - 5i32) * (i32(w[k, n]) + 3i32)\noutput y \"y\"\n"},
+    {"one tensor is both factors", 1,
+     "tensor x: u8[8, 8] input \"x\"\n"
+     "stage d: f32[a<8, b<8] = f32(x[a, b]) - 126.0\n"
+     "stage y: f32[m<8, n<8] out = sum[k<8] d[m, k] * d[k, n]\noutput y \"y\"\n"},
     {"a zero point that comes from data", 1,
      "tensor x: u8[7, 12] input \"x\"\ntensor z: u8[7] input \"z\"\ntensor w: i8[12, 9] input \"w\"\n"
      "stage y: i32[m<7, n<9] out = sum[k<12] (i32(x[m, k]) - i32(z[m])) * i32(w[k, n])\noutput y \"y\"\n"},

@@ -1,0 +1,126 @@
+/* einkorn quantize: an int8 model of an f32 one. The library does it (ek_quantize); here the data are read, and the
+ * result is told. */
+#include "cli/cli.h"
+#include <math.h>
+#include <string.h>
+
+/* The module is compiled for its inputs' types and sizes only. */
+static ek_code inputs_of(cli *k, ek_model *model, ek_tensor_info **in, int32_t *n) {
+  ek_options o = compile_options(k);
+  ek_module *m;
+  o.evaluate = 1, o.cache = NULL;
+  const ek_code e = ek_compile(model, &o, &m);
+  if (e) return e;
+  *n = ek_module_inputs(m);
+  *in = NEWN(k->a, ek_tensor_info, *n + 1);
+  for (int32_t i = 0; i < *n; i++) {
+    ek_tensor_info *t = &(*in)[i];
+    ek_module_input(m, i, t);
+    t->name = arena_strdup(k->a, t->name);
+    for (int32_t d = 0; d < t->rank; d++)
+      if (t->dim_names[d]) t->dim_names[d] = arena_strdup(k->a, t->dim_names[d]);
+  }
+  ek_module_close(m);
+  return EK_OK;
+}
+
+/* ---- telling --------------------------------------------------------------------------------- */
+static const char *decibels(cli *k, double x) {
+  return isnan(x) ? "not known" : isinf(x) ? "no difference" : arena_fmt(k->a, "%.1f dB", x);
+}
+static void json_decibels(json *j, double x) {
+  if (isnan(x))
+    json_null(j, "sqnr");
+  else
+    json_num(j, "sqnr", isinf(x) ? 999 : x);
+}
+static void make_json(cli *k, const ek_quantized *r, json *j) {
+  json_obj(j, NULL);
+  json_str(j, "model", k->args.v[0]);
+  json_str(j, "written", k->output);
+  json_uint(j, "quantized", r->quantized);
+  json_uint(j, "bytes_before", r->bytes_before);
+  json_uint(j, "bytes_after", r->bytes_after);
+  json_uint(j, "observed", r->observed);
+  json_uint(j, "compared", r->compared);
+  json_arr(j, "outputs");
+  for (size_t i = 0; i < r->output_count; i++) {
+    json_obj(j, NULL);
+    json_str(j, "name", r->outputs[i].name);
+    json_decibels(j, r->outputs[i].sqnr);
+    json_end(j);
+  }
+  json_end(j);
+  json_arr(j, "layers");
+  for (size_t i = 0; i < r->layer_count; i++) {
+    const ek_quantized_layer *l = &r->layers[i];
+    json_obj(j, NULL);
+    json_str(j, "name", l->name);
+    json_str(j, "op", l->op);
+    json_str(j, "output", l->output);
+    json_str(j, "kept", l->kept);
+    json_decibels(j, l->sqnr);
+    json_end(j);
+  }
+  json_end(j);
+  json_end(j);
+}
+static const char *size_text(cli *k, uint64_t bytes) {
+  return bytes >= 1 << 20 ? arena_fmt(k->a, "%.1f MiB", (double)bytes / (1 << 20))
+                          : arena_fmt(k->a, "%.1f KiB", (double)bytes / 1024);
+}
+static void tell(cli *k, const ek_quantized *r) {
+  const ek_quantized_layer *worst = NULL;
+  if (k->quiet) return;
+  printf("%zu of %zu layers are int8, by %zu samples; %s -> %s\n", r->quantized, r->layer_count, r->observed,
+         size_text(k, r->bytes_before), size_text(k, r->bytes_after));
+  for (size_t i = 0; i < r->layer_count; i++) {
+    const ek_quantized_layer *l = &r->layers[i];
+    if (k->verbose || l->kept)
+      printf("  %s (%s): %s%s%s\n", l->name, l->op, decibels(k, l->sqnr), l->kept ? ", stays as it is: " : "",
+             l->kept ? l->kept : "");
+    if (!l->kept && !isnan(l->sqnr) && (!worst || l->sqnr < worst->sqnr)) worst = l;
+  }
+  if (worst) printf("lowest of a layer: %s, %s (%s)\n", decibels(k, worst->sqnr), worst->name, worst->op);
+  for (size_t i = 0; i < r->output_count; i++)
+    printf("output %s: SQNR %s, on %zu samples%s\n", r->outputs[i].name, decibels(k, r->outputs[i].sqnr), r->compared,
+           r->observed + r->compared > r->samples ? "" : " that the ranges were not taken from");
+  printf("written: %s\n", k->output);
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+int cmd_quantize(cli *k) {
+  ek_model *model;
+  ek_tensor_info *in;
+  int32_t n = 0;
+  ek_quantize_options o;
+  ek_quantized r;
+  ek_options compile = compile_options(k);
+  if (is_library(k->args.v[0]))
+    return fail_text(k, EK_USAGE, "error: quantize: a compiled library; take the model that it was made of");
+  if (!k->data.n)
+    return fail_text(k, EK_USAGE,
+                     "error: quantize: no data: the ranges of tensors are measured on samples of the inputs; give some "
+                     "with --data FILE.npz");
+  ek_code e = ek_load(k->s, k->args.v[0], &model);
+  if (!e) e = inputs_of(k, model, &in, &n);
+  if (e) return fail(k, e);
+  data_set *data = data_read(k, in, n);
+  ek_quantize_options_init(&o);
+  vec_push(k->a, k->exclude, NULL);
+  o.options = &compile, o.samples = data_samples(data), o.sample = data_sample, o.sample_user = data;
+  o.method = (ek_quantize_method)k->method, o.percentile = k->percentile, o.per_channel = k->per_channel;
+  o.exclude = k->exclude.v;
+  e = ek_quantize(model, &o, k->output, &r);
+  progress_clear();
+  if (e) return fail(k, e);
+  sbuf text = sbuf_new(k->a);
+  json j = json_new(&text, true);
+  make_json(k, &r, &j);
+  if (k->report && !file_write(k->c, k->report, text.s, text.n)) ctx_unwind(k->c);
+  if (k->json)
+    print_json(&text);
+  else
+    tell(k, &r);
+  return EXIT_DONE;
+}

@@ -1,0 +1,90 @@
+#!/bin/bash
+# Is what `einkorn quantize` writes near the f32 model, the same in every engine, and are bad data refused?
+#   tests/quantize.sh [-b BUILD]
+# Models of tests/models are quantised with their references as data; each result is compared, tensor by tensor, with
+# the operators' definitions (`einkorn diff`), and with onnxruntime where python3 ($PYTHON chooses another) has it. With
+# it and the digit classifier of EK_TEST_MODELS also the accuracy on real digits is compared with onnxruntime's
+# quantiser.
+here=$(cd "$(dirname "$0")" && pwd)
+build=$here/../build python=${PYTHON:-python3}
+while getopts b: o; do case $o in b) build=$OPTARG;; *) exit 2;; esac; done
+build=$(cd "$build" && pwd) || exit 2
+einkorn=$build/einkorn passed=0 failed=0 skipped=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+ok() { passed=$((passed + 1)); }
+bad() { echo "FAIL $*"; tail -5 "$work/out"; failed=$((failed + 1)); }
+digits=$here/../examples/digits/digits.onnx all=$here/../examples/digits/all.npz
+sqnr() { sed -n 's/^ *"sqnr": \([-0-9.e+]*\).*/\1/p' "$work/out" | head -1; } # of the first output
+
+at_least() { awk -v x="$(sqnr)" -v y="$1" 'BEGIN {exit !(x >= y)}'; }
+quantised() { # NAME ARGUMENT...: writes NAME.onnx
+  local name=$1
+  shift
+  "$einkorn" quantize "$@" -o "$work/$name.onnx" >"$work/out" 2>&1
+}
+
+# ---- every method, with one scale and with many ----
+for method in minmax percentile entropy mse; do
+  for channels in '' --per-channel; do
+    quantised digits "$digits" --data "$all" --method $method $channels --json
+    at_least 39 && ok || bad "digits, $method $channels: $(sqnr) dB, at least 39 are expected"
+    grep -q '"quantized": 4' "$work/out" && ok || bad "digits, $method $channels: four layers are expected to be int8"
+  done
+done
+
+# ---- models of all kinds: near the f32 model, and what the definitions say ----
+models="cnn_opset7 cnn_opset21 depthwise_separable grouped_conv residual_cnn conv1d_tcn conv3d_net unet open_windows"
+models="$models transformer_encoder vision_transformer matmul_ranks einsum mlp_opset12 conv_dynamic_weights lstm_stack"
+for m in $models; do
+  model=$here/models/$m.onnx
+  if quantised "$m" "$model" --data "${model%.onnx}.npz" --per-channel --json && at_least 30; then ok
+  else bad "$m: $(sqnr) dB, at least 30 are expected"; continue; fi
+  "$einkorn" diff "$work/$m.onnx" --inputs "${model%.onnx}.npz" >"$work/out" 2>&1 && ok || bad "$m: einkorn diff"
+done
+
+# ---- data in every form ----
+printf 'graph "two" ir 8 opset 17 {\n input a: f32[N, 4]\n input b: f32[4, 2]\n y = MatMul(a, b) "m"\n output y\n}\n' \
+  >"$work/two.graph"
+header="{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1, 8, 8), }"
+npy() { # BYTES, an element
+  printf '\223NUMPY\001\000\166\000%-117s\n' "$header"
+  for _ in $(seq 128); do printf "$1"; done
+}
+mkdir "$work/folder" "$work/empty"
+npy '\000\000\200\077' >"$work/folder/ones.npy"
+npy '\000\000\300\177' >"$work/nan.npy"
+says() { grep -qE -- "$1" "$work/out" && ok || bad "no '$1'"; }
+quantised any "$digits" --data "$work/folder" --data "$all" --report "$work/r.json" &&
+  says 'layers are int8, by 28 samples'
+grep -q '"observed": 28' "$work/r.json" && ok || bad "--report"
+quantised any "$digits" --data "$work/nan.npy" && bad "NaN is taken"
+says 'tensor [a-z]* has values that are infinite or no numbers'
+quantised any "$digits" --data "$work/empty" && bad "an empty folder"
+says 'has no data: .npz, .npy or .pb files'
+"$einkorn" run "$digits" --inputs "$all" -q -o "$work/scores.npz"
+quantised any "$work/two.graph" --data "$work/scores.npz" && bad "other names"
+says "no array for input a; .* inputs are a: f32.N, 4., b"
+quantised any "$work/two.graph" --data "$work/nan.npy" && bad "one array"
+says 'holds one array, the model has 2 inputs'
+quantised any "$here/models/mlp_opset12.onnx" --data "$all" && bad "other sizes"
+says 'samples of f32.* are expected'
+
+# ---- onnxruntime ----
+if "$python" -c 'import numpy, onnx, onnxruntime' 2>/dev/null; then
+  for m in digits $models; do
+    data=$here/models/$m.npz; [ $m = digits ] && data=$all
+    "$python" "$here/tools/quantized_peer.py" same "$einkorn" "$work/$m.onnx" "$data" >"$work/out" 2>&1 && ok ||
+      bad "$m: onnxruntime"
+  done
+  IFS=: read -ra folders <<<"$EK_TEST_MODELS"
+  for f in "${folders[@]}"; do
+    [ -f "$f/mnist_cnn/mnist.onnx" ] && [ -d "$f/data_mnist" ] || continue
+    "$python" "$here/tools/quantized_peer.py" digits "$einkorn" "$f" >"$work/out" 2>&1 && ok || bad "real digits"
+  done
+else
+  echo "no $python with the packages onnx and onnxruntime: quantised models were not compared with onnxruntime"
+  skipped=1
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,184 @@
+/* Quantisation: which nodes are layers, the ranges of each method, the codes that are written, and what is refused. */
+#include "base/base.h"
+#include "einkorn/einkorn.h"
+#include "quantize/quantize.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* after the standard headers */
+#include <cmocka.h>
+
+#define OUT EK_BINARY_DIR "/test_quantize.onnx"
+enum { ROWS = 10, WIDTH = 4 };
+static const char net[] = "graph \"net\" ir 8 opset 17 {\n"
+                          "  input x: f32[N, 4]\n"
+                          "  const w: f32[4, 3] = [1.27, 0.2, 1, -0.5, -2.54, 2, 0.1, 0.3, 12.7, 0, 1, -5]\n"
+                          "  const b: f32[3] = [1, 2, -3]\n"
+                          "  const v: f32[3, 2] = [1, 2, 3, 4, 5, 6]\n"
+                          "  h: f32[N, 3] = Gemm(x, w, b) \"first\"\n"
+                          "  r: f32[N, 3] = Relu(h) \"relu\"\n"
+                          "  y: f32[N, 2] = MatMul(r, v) \"second\"\n"
+                          "  output y\n}\n";
+
+typedef struct fixture {
+  ek_session *s;
+  ek_model *m;
+  ek_quantize_options o;
+  ek_quantized r;
+  float data[ROWS][WIDTH];
+} fixture;
+static int sample(void *user, size_t i, ek_array *inputs, size_t n) {
+  fixture *f = user;
+  if (n != 1 || strcmp(inputs[0].name, "x") != 0 || i >= ROWS) return 1;
+  inputs[0].type = EK_FLOAT, inputs[0].rank = 2, inputs[0].dims[0] = 1, inputs[0].dims[1] = WIDTH;
+  inputs[0].data = f->data[i], inputs[0].bytes = sizeof f->data[i];
+  return 0;
+}
+static int setup(void **state) {
+  fixture *f = calloc(1, sizeof *f);
+  f->s = ek_session_create();
+  assert_int_equal(ek_load_memory(f->s, net, sizeof net - 1, "net", &f->m), EK_OK);
+  for (int i = 0; i < ROWS; i++)
+    for (int k = 0; k < WIDTH; k++) f->data[i][k] = 0.1f * (float)((i * 7 + k * 3) % 11);
+  f->data[3][1] = 2.55f;
+  ek_quantize_options_init(&f->o);
+  f->o.samples = ROWS, f->o.sample = sample, f->o.sample_user = f;
+  *state = f;
+  return 0;
+}
+static int teardown(void **state) {
+  fixture *f = *state;
+  ek_session_destroy(f->s);
+  free(f);
+  return 0;
+}
+static const char *written(fixture *f) { /* the quantised model as text */
+  ek_model *q;
+  const char *text = "";
+  ek_show_options w;
+  ek_show_options_init(&w);
+  w.weights_inline = 1;
+  if (ek_load(f->s, OUT, &q) || ek_show(q, NULL, &w, &text)) fail_msg("%s", ek_message(f->s));
+  return text;
+}
+static void has(const char *text, const char *what) {
+  if (!strstr(text, what)) fail_msg("no %s in\n%s", what, text);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+static void codes(void **state) {
+  fixture *f = *state;
+  f->o.per_channel = 1;
+  if (ek_quantize(f->m, &f->o, OUT, &f->r)) fail_msg("%s", ek_message(f->s));
+  assert_int_equal(f->r.layer_count, 2);
+  assert_int_equal(f->r.quantized, 2);
+  assert_string_equal(f->r.layers[0].name, "first");
+  assert_null(f->r.layers[0].kept);
+  assert_int_equal(f->r.observed, 8);
+  assert_int_equal(f->r.compared, 2);
+  assert_int_equal(f->r.output_count, 1);
+  assert_true(f->r.outputs[0].sqnr > 40 && f->r.outputs[0].sqnr < 90);
+  const char *text = written(f);
+  has(text, "x_scale: f32[] = [0.00999999977");
+  has(text, "x_zero_point: u8[] = [0]");
+  has(text, "w_quantized: i8[4, 3] = [127, 10, 10, -50, -127, 20, 10, 15, 127, 0, 50, -50]");
+  has(text, "w_scale: f32[3] = [0.0");
+  has(text, "b_quantized: i32[3] = [10000, 10000, -3000]");
+  has(text, "{axis = 1} \"w_DequantizeLinear\"");
+  has(text, "y: f32[N, 2] = MatMul(r_dequantized, v_dequantized)");
+}
+static void excluded(void **state) {
+  fixture *f = *state;
+  const char *const some[] = {"fir*", NULL}, *const all[] = {"*", NULL}, *const none[] = {"frist", NULL};
+  f->o.exclude = some;
+  assert_int_equal(ek_quantize(f->m, &f->o, OUT, &f->r), EK_OK);
+  assert_int_equal(f->r.quantized, 1);
+  assert_string_equal(f->r.layers[0].kept, "excluded");
+  has(written(f), "h: f32[N, 3] = Gemm(x, w, b)");
+  f->o.exclude = all;
+  assert_int_equal(ek_quantize(f->m, &f->o, OUT, &f->r), EK_USAGE);
+  has(ek_message(f->s), "nothing to quantise: every layer stays as it is; first (Gemm): excluded");
+  f->o.exclude = none;
+  assert_int_equal(ek_quantize(f->m, &f->o, OUT, &f->r), EK_USAGE);
+  has(ek_message(f->s), "no node of that name; did you mean first?");
+}
+static void refused(void **state) {
+  fixture *f = *state;
+  ek_model *again;
+  assert_int_equal(ek_quantize(f->m, &f->o, "net.txt", &f->r), EK_USAGE);
+  assert_int_equal(ek_quantize(f->m, NULL, OUT, &f->r), EK_USAGE);
+  f->o.percentile = 0;
+  assert_int_equal(ek_quantize(f->m, &f->o, OUT, &f->r), EK_USAGE);
+  f->o.percentile = 99, f->o.samples = 0;
+  assert_int_equal(ek_quantize(f->m, &f->o, OUT, &f->r), EK_USAGE);
+  has(ek_message(f->s), "at least one sample");
+  f->o.samples = ROWS + 1;
+  assert_int_equal(ek_quantize(f->m, &f->o, OUT, &f->r), EK_FAILED);
+  has(ek_message(f->s), "sample 10");
+  f->o.samples = ROWS, f->data[2][2] = NAN;
+  assert_int_equal(ek_quantize(f->m, &f->o, OUT, &f->r), EK_FAILED);
+  has(ek_message(f->s), "tensor x has values that are infinite or no numbers");
+  f->data[2][2] = 0;
+  assert_int_equal(ek_quantize(f->m, &f->o, OUT, &f->r), EK_OK);
+  assert_int_equal(ek_load(f->s, OUT, &again), EK_OK);
+  assert_int_equal(ek_quantize(again, &f->o, EK_BINARY_DIR "/test_quantize2.onnx", &f->r), EK_USAGE);
+  has(ek_message(f->s), "quantised already");
+}
+static void nothing(void **state) {
+  fixture *f = *state;
+  static const char text[] = "graph \"g\" ir 8 opset 17 {\n  input x: f32[N, 4]\n  y: f32[N, 4] = Relu(x) \"a\"\n"
+                             "  output y\n}\n";
+  ek_model *m;
+  assert_int_equal(ek_load_memory(f->s, text, sizeof text - 1, "g", &m), EK_OK);
+  assert_int_equal(ek_quantize(m, &f->o, OUT, &f->r), EK_USAGE);
+  has(ek_message(f->s), "no node is a sum of products of two f32 tensors");
+}
+
+/* ---- ranges ---------------------------------------------------------------------------------- */
+static bool near(double x, double y, double by) { return fabs(x - y) <= by; }
+static void ranges(void **state) {
+  (void)state;
+  enum { N = 100000 };
+  ctx *c = ctx_new();
+  arena *a = ctx_arena(c);
+  float *x = NEWN(a, float, N);
+  for (int i = 0; i < N; i++) x[i] = 1 + (float)i / N; /* 1 to 2 */
+  x[7] = 50;
+  quant_stats s = quantize_stats(a, true);
+  quantize_observe(&s, x, N);
+  assert_false(s.bad);
+  quant_range r = quantize_range(&s, QUANT_MINMAX, 0, a);
+  assert_true(r.lo == 0 && r.hi == 50); /* 0 always has a code */
+  r = quantize_range(&s, QUANT_PERCENTILE, 99, a);
+  assert_true(r.lo == 0 && near(r.hi, 1.99, 0.01));
+  r = quantize_range(&s, QUANT_PERCENTILE, 100, a);
+  assert_true(near(r.hi, 50, 0.3));
+  r = quantize_range(&s, QUANT_MSE, 0, a);
+  assert_true(r.lo == 0 && r.hi > 5 && r.hi < 50); /* the one far value is clamped, but not to 2: its error counts */
+  for (int i = 0; i < N; i++) x[i] = -x[i];
+  s = quantize_stats(a, true);
+  quantize_observe(&s, x, N);
+  r = quantize_range(&s, QUANT_MINMAX, 0, a);
+  assert_true(r.lo == -50 && r.hi == 0);
+  r = quantize_range(&s, QUANT_ENTROPY, 0, a);
+  assert_true(r.lo >= -50 && r.lo < -2 && r.hi == 0);
+  x[0] = INFINITY;
+  quantize_observe(&s, x, N);
+  assert_true(s.bad);
+  s = quantize_stats(a, true); /* nothing was seen */
+  r = quantize_range(&s, QUANT_MSE, 0, a);
+  assert_true(r.lo == 0 && r.hi == 0);
+  ctx_free(c);
+}
+int main(void) {
+  const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+      T(codes), T(excluded), T(refused), T(nothing), T(ranges),
+#undef T
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
