@@ -16,6 +16,9 @@ enum {
   COPY_ROWS = 128,     /* rows that use a panel again, from which a copy of neighbouring elements pays */
   COPY_GROUP_ROWS = 3, /* the same of a copy in groups for an instruction: with 2 it loses 12 %, with 3 it gains 25 % */
   PLACES = 16,         /* stages in one nest whose many places no cache foresees */
+  MAX_STEP_LINES = 2,  /* lines of rows that a step of a sum fetches */
+  SOURCE_BLOCKS = 2,   /* blocks of rows, at least, for each line of a run-time panel: they come late else */
+  ALONE_ROWS = 5,      /* see cost_alone_rows */
   BLOCK_LINES = 4,     /* parts of a streamed operand, at least */
   ALONE_STREAMED = 3   /* most rows where the lines do not fall onto one another in the first-level cache */
 };
@@ -87,6 +90,14 @@ int64_t cost_strip_rows(const target *t, int64_t rows, int64_t bytes, int64_t ti
   return max64(1, l1 / 4 / max64(1, bytes) / tile_rows) * tile_rows;
 }
 
+bool cost_prefetch_lines(int64_t lines, int64_t steps) { return lines <= MAX_STEP_LINES * steps; }
+bool cost_prefetch_source(int64_t rows, int64_t tile_rows, int64_t lines) {
+  return rows >= SOURCE_BLOCKS * lines * tile_rows;
+}
+int64_t cost_alone_rows(void) { return ALONE_ROWS; }
+bool cost_one_set(const target *t, int64_t step, int64_t bytes) {
+  return step % max64(1, target_l1_way(t) / bytes) == 0;
+}
 bool cost_prefetch_places(uint32_t places) { return places >= PLACES; }
 bool cost_fixed_point(const target *t, int64_t uses, int64_t bytes) {
   return uses <= t->memory_balance && bytes > (int64_t)t->l2 / 2;

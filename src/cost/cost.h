@@ -183,8 +183,17 @@ bool cost_fits_half_l2(const target *t, double bytes);
 bool cost_fits_quarter_l2(const target *t, int64_t bytes);
 /* Rows of a strip over which all panels pass: 0: all of them. bytes: of a row's results */
 int64_t cost_strip_rows(const target *t, int64_t rows, int64_t bytes, int64_t tile_rows);
-/* does a tile take long enough for lines to be fetched beside it? */
-bool cost_prefetch_rows(const target *t, uint32_t rows, uint32_t vectors);
+/* sums of a tile, at least, for a step of it to take long enough for lines to be fetched beside it */
+int64_t cost_prefetch_sums(const target *t);
+/* can the steps of a sum fetch so many lines of rows? */
+bool cost_prefetch_lines(int64_t lines, int64_t steps);
+/* Is it worth while to fetch a run-time operand's next panel, of which a block of rows fetches one of the `lines` lines
+ * at each step? */
+bool cost_prefetch_source(int64_t rows, int64_t tile_rows, int64_t lines);
+/* rows of a tile that is alone with its panel, at least, to fetch the next one: fewer wait for memory anyway */
+int64_t cost_alone_rows(void);
+/* do elements of so many bytes that lie so far apart (in elements) fall on one set of the nearest cache? */
+bool cost_one_set(const target *t, int64_t step, int64_t bytes);
 /* are so many stages, which read so many places, too many for what the processor foresees? */
 bool cost_prefetch_places(uint32_t places);
 /* is a constant of so many bytes, of which each element is used so often, better in fixed point? */

@@ -153,6 +153,4 @@ uint32_t cost_sums_in_flight(const target *t, bool single, bool far) {
   return far ? t->vector_registers / 2
              : (uint32_t)min64((single ? 1 : MULTIPLIERS) * t->fma_latency, t->vector_registers / 2);
 }
-bool cost_prefetch_rows(const target *t, uint32_t rows, uint32_t vectors) {
-  return (double)(rows * vectors) / MULTIPLIERS >= t->prefetch_work;
-}
+int64_t cost_prefetch_sums(const target *t) { return max64(1, (int64_t)ceil(t->prefetch_work * MULTIPLIERS)); }

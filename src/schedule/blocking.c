@@ -275,7 +275,7 @@ void blocking_streams(ectx *e, const nest *n, const register_tile *tile) {
   const cache_blocking *p = &n->blocking;
   const u32vec *vars = &n->reds[0];
   int64_t inner = 1, sums = tile->mr * p->lanes / p->panels; /* of the tile */
-  if (p->row_streaming || n->no_prefetch) return;
+  if (!nest_prefetches(n, PREFETCH_BLOCK, 0)) return;
   sz point = sym_int(e->c, 0);
   stream_rows(e, n, tile);
   if (!p->ptr) return;

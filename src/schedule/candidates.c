@@ -416,9 +416,31 @@ static void block_changes(const proposer *p) {
     }
   }
 }
+/* What is fetched ahead, but for one thing (`but`, NULL: all of it), and one thing more (`and`, or NULL). */
+static void prefetch_change(const proposer *p, const directive *but, const directive *and) {
+  schedule_change c = begin(p, P_PREFETCH);
+  for (uint32_t i = 0; i < p->n->directives.n; i++) {
+    const directive *d = &p->n->directives.v[i];
+    if (d->is == P_PREFETCH && any(d) && d != but) copy_words(p, state(p, &c, P_PREFETCH), d);
+  }
+  if (and) copy_words(p, state(p, &c, P_PREFETCH), and);
+  if (!c.to.n) record_word(p->a, state(p, &c, P_PREFETCH), "none");
+  end(p, &c);
+}
 static void prefetch_changes(const proposer *p) {
-  const directive *d = has(p, P_PREFETCH);
-  if (d) one_word(p, P_PREFETCH, is_word(d, 0, "on") ? "off" : "on");
+  if (any(has(p, P_PREFETCH))) one_word(p, P_PREFETCH, "none");
+  for (uint32_t i = 0; i < p->n->directives.n && !p->few; i++)
+    if (p->n->directives.v[i].is == P_PREFETCH) prefetch_change(p, &p->n->directives.v[i], NULL);
+  for (uint32_t i = 0; has(p, P_PREFETCH) && i < p->nf->prefetches.n; i++) {
+    const directive *x = &p->nf->prefetches.v[i];
+    bool had = false;
+    for (uint32_t k = 0; k < p->n->directives.n && !had; k++) {
+      const directive *d = &p->n->directives.v[k];
+      had = d->is == P_PREFETCH && is_word(d, 0, word_of(x, 0)) && is_word(d, 1, word_of(x, 1));
+    }
+    if (!had) prefetch_change(p, NULL, x);
+    if (!had && p->few) return;
+  }
 }
 /* Proposes changes of each primitive of a nest. */
 static void (*const of_nests[P_COUNT])(const proposer *) = {
@@ -437,8 +459,8 @@ static uint32_t dropped_by(const kernel_record *k, const nest_record *n, const n
   enum {
     ON_TILE = BIT(P_STRIP) | BIT(P_BLOCK) | BIT(P_CHUNKS),
     PACKS = BIT(P_PACK) | BIT(P_INSTRUCTION),
-    FINISH =
-        BIT(P_EDGE) | BIT(P_ACCUMULATORS) | BIT(P_BOUND) | BIT(P_VERSION), /* decided when all else is (finish.c) */
+    FINISH = BIT(P_EDGE) | BIT(P_ACCUMULATORS) | BIT(P_BOUND) | BIT(P_VERSION) |
+             BIT(P_PREFETCH), /* decided when all else is (finish.c) */
     ON_ROWS = ON_TILE | BIT(P_TILE) | BIT(P_PANELS) | BIT(P_UNROLL) | PACKS | BIT(P_BUFFER)
   };
   switch (c->is) {
@@ -462,8 +484,12 @@ static uint32_t dropped_by(const kernel_record *k, const nest_record *n, const n
   }
   case P_REDUCE:
     return FINISH | BIT(P_UNROLL) | BIT(P_BLOCK) | BIT(P_BUFFER) | PACKS | BIT(P_CHUNKS);
+  case P_CHUNKS:
+    return BIT(P_EDGE) | BIT(P_PREFETCH);
+  case P_VERSION:
+    return BIT(P_PREFETCH);
   case P_UNROLL:
-    return PACKS;
+    return PACKS | BIT(P_PREFETCH);
   case P_INSTRUCTION:
   case P_PACK:
     return FINISH | PACKS | BIT(P_BLOCK) | BIT(P_CHUNKS);
@@ -502,7 +528,7 @@ kernel_record candidate_changed(arena *a, const kernel_record *k, const kernel_f
   for (uint32_t i = 0; i < k->nests.n; i++) {
     const nest_record *was = &k->nests.v[i];
     nest_record to = {.name = was->name};
-    if (!others) keep(a, &was->directives, was == n ? but : 0, &to.directives);
+    if (!others) keep(a, &was->directives, was == n || !n ? but : 0, &to.directives);
     if (was == n) keep(a, &c->to, 0, &to.directives);
     vec_push(a, out.nests, to);
   }

@@ -31,9 +31,10 @@ typedef struct nest_facts {
   bool in_order;               /* the reduction keeps the order of the formula */
   VEC(loop_facts) loops;       /* outermost first, then the variables of the sum */
   VEC(operand_facts) operands; /* what the sum reads */
-  int64_t block_steps; /* values of the sum's outermost variable, parts of which may be blocks; 0: they may not */
-  bool packs_blocks;   /* panels of a block are packed of a run-time operand */
-  bool streams;        /* it may be streamed: parts of a few steps, all panels of which are a block */
+  int64_t block_steps;   /* values of the sum's outermost variable, parts of which may be blocks; 0: they may not */
+  bool packs_blocks;     /* panels of a block are packed of a run-time operand */
+  directives prefetches; /* what can be fetched ahead, as it would be stated */
+  bool streams;          /* it may be streamed: parts of a few steps, all panels of which are a block */
 } nest_facts;
 /* What the changes of a kernel's schedule are made of, besides the schedule. */
 typedef struct kernel_facts {

@@ -82,6 +82,19 @@ typedef struct tensorised {
   bool lane[INSTRUCTION_OPERANDS];
 } tensorised;
 
+/* A panel that is fetched while a reduction runs on the one before: step s of it fetches from at + by * s on. */
+typedef struct panel_ahead {
+  /* pointer to the operand */
+  lv ptr;
+  /* offset of the first element, in elements */
+  lv at;
+  /* number of the reduction's step; of a run-time operand where that step's elements lie */
+  sz step;
+  /* elements that a step fetches */
+  int64_t by;
+  /* elements of a cache line */
+  int64_t line;
+} panel_ahead;
 /* What is fetched while a reduction runs, once for `line` values of its last variable, as many as lie in a cache
  * line: from at + step on, `lines` neighbouring lines at each of n places. */
 typedef struct stream {
@@ -174,20 +187,9 @@ typedef struct ectx {
   VEC(packed) packs;
   /* reductions that run over a part of their range */
   VEC(var_range) ranges;
-  /* constants to fetch while a reduction runs */
-  struct {
-    /* pointer to the constants; 0: nothing is fetched */
-    lv ptr;
-    /* offset of the first one, in elements */
-    lv at;
-    /* number of the reduction's step */
-    sz step;
-    /* elements from one step to the next: step s fetches from at + by * s */
-    int64_t by;
-    /* elements of a cache line */
-    int64_t line;
-  } ahead;
-  /* run-time operands to fetch while a reduction runs */
+  /* panels to fetch while a reduction runs */
+  VEC(panel_ahead) ahead;
+  /* rows to fetch while a reduction runs */
   VEC(stream) streams;
   /* operands that were computed before the tile's sum; NULL: none */
   const prepared *rows;

@@ -102,12 +102,82 @@ static void decide_versions(kctx *k, nest *n) {
     kernel_record_word(k, kernel_record_new(k, &n->stages, P_VERSION), kernel_size_text(k, n->versions.v[i]));
   if (all.n && !n->versions.n) kernel_record_word(k, kernel_record_new(k, &n->stages, P_VERSION), "none");
 }
+
+/* ---- what is fetched ahead ---------------------------------------------------------------------- */
+/* the words of the kinds, and of what the number behind the first two counts */
+static const char *const kinds[] = {"panel", "rows", "places", "block"}, *const units[] = {"rows", "sums"};
+/* Why it cannot be fetched. */
+static _Noreturn void refuse_prefetch(kctx *k, const directive *d, prefetch_kind kind) {
+  if (kind == PREFETCH_PANEL)
+    kernel_refuse(k, d, "no sum reads %s in panels, of which the next one can be fetched", d->words.v[1]);
+  if (kind == PREFETCH_ROWS) kernel_refuse(k, d, "no sum runs during which rows of %s can be fetched", d->words.v[1]);
+  if (kind == PREFETCH_PLACES)
+    kernel_refuse(k, d, "the loop around the lanes does not read %s at places that it moves on", d->words.v[1]);
+  kernel_refuse(k, d, "no blocks of the nest stay in a cache");
+}
+/* What a directive says is fetched, among what can be. */
+static prefetch stated_prefetch(kctx *k, const directive *d, const prefetches *all) {
+  uint32_t kind = 0;
+  while (kind <= PREFETCH_BLOCK && !directive_is(d, 0, kinds[kind])) kind++;
+  const uint32_t words = kind == PREFETCH_BLOCK ? 1 : 2;
+  const bool counts = kind <= PREFETCH_ROWS && d->words.n == 4 && directive_is(d, 2, units[kind]);
+  if (kind > PREFETCH_BLOCK || (d->words.n != words && !counts))
+    kernel_refuse(k, d, "expected %s", primitive_forms[P_PREFETCH].words);
+  prefetch x = {.kind = (prefetch_kind)kind, .least = 1};
+  bool can = false;
+  for (uint32_t i = 0; i < all->n && !can; i++)
+    if ((can = all->v[i].kind == x.kind && (words == 1 || directive_is(d, 1, xt(k->m, all->v[i].t)->name))))
+      x.t = all->v[i].t;
+  if (!can) refuse_prefetch(k, d, x.kind);
+  if (counts) x.least = kernel_number(k, d, d->words.v[3], 1, MAX_TILE);
+  return x;
+}
+/* All that can be fetched, in the nest or in its copy. */
+static void find_prefetches(kctx *k, const nest *n, prefetches *out) {
+  const uint32_t mark = sym_mark(k->c);
+  nest_prefetchable(&k->e.view, n, out);
+  if (!n->versions.n) return;
+  for (uint32_t i = 0; i < n->versions.n; i++) sym_push(k->c, n->versions.v[i]);
+  k->e.view.assumed = true;
+  nest_prefetchable(&k->e.view, n, out);
+  k->e.view.assumed = false;
+  sym_pop(k->c, mark);
+}
+static void put_prefetch(kctx *k, directive *to, const prefetch *x) {
+  kernel_record_word(k, to, kinds[x->kind]);
+  if (x->t) kernel_record_word(k, to, xt(k->m, x->t)->name);
+  if (x->least > 1) kernel_record_word(k, to, units[x->kind]), kernel_record_number(k, to, x->least);
+}
+static void decide_prefetches(kctx *k, nest *n) {
+  prefetches all = {0};
+  uint32_t at = 0;
+  find_prefetches(k, n, &all);
+  const directive *d = stated_next(k, &n->stages, P_PREFETCH, &at);
+  const bool given = d && !EK_PLANTED("follow-prefetch");
+  for (uint32_t i = 0; i < all.n && !given; i++)
+    if (all.v[i].pays) vec_push(k->a, n->prefetches, all.v[i]);
+  for (; d; d = stated_next(k, &n->stages, P_PREFETCH, &at)) {
+    if (directive_is(d, 0, "none") && d->words.n == 1) continue;
+    const prefetch x = stated_prefetch(k, d, &all);
+    if (!given) continue;
+    if (nest_prefetches(n, x.kind, x.t)) kernel_refuse(k, d, "%s is fetched twice", d->words.v[d->words.n > 1]);
+    vec_push(k->a, n->prefetches, x);
+  }
+  for (uint32_t i = 0; i < n->prefetches.n; i++)
+    put_prefetch(k, kernel_record_new(k, &n->stages, P_PREFETCH), &n->prefetches.v[i]);
+  if (all.n && !n->prefetches.n) kernel_record_word(k, kernel_record_new(k, &n->stages, P_PREFETCH), "none");
+  nest_facts *facts = kernel_nest_facts(k, &n->stages);
+  for (uint32_t i = 0; i < all.n && facts; i++) {
+    vec_push(k->p->l->a, facts->prefetches, ((directive){.is = P_PREFETCH}));
+    put_prefetch(k, &facts->prefetches.v[i], &(prefetch){all.v[i].kind, all.v[i].t, 1, false});
+  }
+}
 void kernel_finish(kctx *k, nest *n) {
-  n->no_prefetch = stated_either(k, &n->stages, P_PREFETCH, "off", "on") && !EK_PLANTED("follow-prefetch");
   decide_unrolling(k, n);
   if (!k->p->level) return;
   decide_accumulators(k, n);
   decide_edge(k, n);
   decide_bounds(k, n);
   decide_versions(k, n);
+  decide_prefetches(k, n);
 }

@@ -491,7 +491,7 @@ static void sum_tile(ectx *e, const nest *n, const tile_reduction *x, bool is_lo
   if (n->blocking.on && n->blocking.panels)
     blocking_streams(e, n, t);
   else
-    fetch_ahead(e, n, i, t->row, t->mr), fetch_rows(e, n, i, t->mr, t->nv);
+    fetch_panels(e, n, i, t->row, t->mr), fetch_rows(e, n, i, t->mr, t->nv);
   e->tensorised = instruction_of(n, i, 0);
   factored factors;
   e->factored = bit_pack_factors(e, n, i, &factors) ? &factors : NULL;
@@ -506,7 +506,7 @@ static void sum_tile(ectx *e, const nest *n, const tile_reduction *x, bool is_lo
     if (x->acc[k])
       lb_set(&e->b, x->acc[k], lb_op(&e->b, OP_ADD, T, lb_get(&e->b, x->acc[k]), lb_get(&e->b, e->second[k]), 0));
   e->second = NULL;
-  e->ahead.ptr = 0, e->streams.n = 0, e->rows = NULL, e->tensorised = NULL, e->window = 0;
+  e->ahead.n = e->streams.n = 0, e->rows = NULL, e->tensorised = NULL, e->window = 0;
   e->factored = NULL;
 }
 /* The results of the tile, in the type of its stage: what the accumulators hold; of a constant in fixed point, times
@@ -701,7 +701,7 @@ void micro_kernel(ectx *e, nest *n, const register_tile *t) {
   results out = {0};
   emit_scope(e);
   bind_tile(e, n, t);
-  if (!value_reduces(&e->view, xs(e->m, n->stages.v[0])->value)) fetch_places(e, n, t->lane);
+  fetch_places(e, n, t->lane);
   for (uint32_t i = 0; i < n->stages.n; i++) {
     const stage *s = xs(e->m, n->stages.v[i]);
     const bool reduces = exn(e->m, s->value)->kind == EX_REDUCE;

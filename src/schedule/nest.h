@@ -102,6 +102,23 @@ typedef struct cache_blocking {
   /* bool: the part at work is the last one */
   lv last;
 } cache_blocking;
+typedef enum prefetch_kind {
+  PREFETCH_PANEL,  /* the next panel of an operand that lies packed */
+  PREFETCH_ROWS,   /* rows that a tile stores, that its epilogue reads, or that the sum of the next tile reads */
+  PREFETCH_PLACES, /* places that the next value of the variable around the lanes reads */
+  PREFETCH_BLOCK   /* the next rows of a block, and what their tile has summed so far */
+} prefetch_kind;
+/* Something that is fetched ahead while the tiles of a nest run (prefetch.c). */
+typedef struct prefetch {
+  prefetch_kind kind;
+  /* the tensor; 0: of a block */
+  tid t;
+  /* of a panel: rows of a tile that may be the only one; of rows: sums of a tile. A tile of fewer does not fetch */
+  int64_t least;
+  /* it is worth while (while it is only known that it can be fetched) */
+  bool pays;
+} prefetch;
+typedef VEC(prefetch) prefetches;
 typedef struct nest {
   /* the leader, then its followers */
   u32vec stages;
@@ -172,8 +189,8 @@ typedef struct nest {
   u32vec bounds;
   /* there is a copy of the nest for sizes for which all of these are at least 0 (finish.c); none: there is no copy */
   u32vec versions;
-  /* nothing is fetched ahead */
-  bool no_prefetch;
+  /* what is fetched ahead (finish.c) */
+  prefetches prefetches;
 } nest;
 /* A register tile of a nest: where it stands, and how large it is. */
 typedef struct register_tile {
@@ -248,17 +265,21 @@ void instruction_step(ectx *e, const tensorised *k, lv acc[], const uint32_t til
 ltype instruction_word_type(const instruction *by, uint32_t operand, uint32_t lanes);
 /* element x, scalar or vector, put into words of type w at its place in the group; word 0: the others are 0 */
 lv instruction_put(ectx *e, lv word, ltype w, lv x, uint32_t place);
-/* prepare.c: from here to e->ahead.ptr = 0 every step of the reduction (fetch_step) fetches a part of the next panel
- * of constants, every strip of steps (fetch_streams) some lines of rows that come from far; row, mr, nv: of the tile */
-void fetch_ahead(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr);
+/* prefetch.c: adds all that can be fetched ahead in a nest, each tensor once of each kind */
+void nest_prefetchable(index_view *iv, const nest *n, prefetches *out);
+/* what the nest's list says of that; NULL: it is not fetched */
+const prefetch *nest_prefetches(const nest *n, prefetch_kind kind, tid t);
+/* from here to the end of e->ahead every step of the reduction (fetch_step) fetches a part of the next panels, every
+ * strip of steps (fetch_streams) some lines of rows that come from far; row, mr, nv: of the tile */
+void fetch_panels(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr);
 void fetch_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr, uint32_t nv);
 void fetch_step(ectx *e);
 /* how many values of the reduction's last variable lie in one line of each stream; 0: there is no stream */
 int64_t prefetch_interval(ectx *e);
 void fetch_streams(ectx *e); /* once for each of these strips */
-/* where many places are read together, each far from the others, no cache foresees them: fetches those of the next
- * value of the variable around the lanes */
+/* fetches the places of the next value of the variable around the lanes */
 void fetch_places(ectx *e, const nest *n, lv lane);
+/* prepare.c */
 /* computes what the sum of that stage reads in mr rows, and has it read there until e->rows is reset */
 void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr);
 /* blocking.c */

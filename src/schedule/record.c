@@ -40,7 +40,9 @@ const primitive_form primitive_forms[P_COUNT] = {
                  "loops of a sum that leave out places outside of a tensor, although a halo holds what counts nothing"},
     [P_VERSION] = {"version", OF_NEST, true, 1, 1, "CONDITION or none",
                    "there is a copy of the nest for sizes for which this is at least 0, so that a quotient is 0"},
-    [P_PREFETCH] = {"prefetch", OF_NEST, false, 1, 1, "on or off", "what comes from far is fetched ahead"},
+    [P_PREFETCH] = {"prefetch", OF_NEST, true, 1, 4,
+                    "panel OPERAND rows N, rows TENSOR sums N, places TENSOR, block, or none",
+                    "what is fetched ahead while a tile runs"},
     [P_LAYOUT] = {"layout", OF_TENSOR, false, 0, ANY, "AXIS..", "the axes, outermost first"},
     [P_HALO] = {"halo", OF_TENSOR, false, 1, ANY, "AXIS BEFORE AFTER .. fill VALUE, or none",
                 "places around an axis that hold what is read outside of the tensor"},
@@ -97,7 +99,7 @@ static void put_word(sbuf *out, const char *word, bool lists) {
 }
 /* May the word be a list? Names of tensors and sizes are in quotes where they look like one. */
 static bool is_list(primitive is, uint32_t word) {
-  return is != P_PACK && is != P_VERSION && (is != P_IN || (word && word % 2 == 0));
+  return is != P_PACK && is != P_VERSION && is != P_PREFETCH && (is != P_IN || (word && word % 2 == 0));
 }
 static void put_directives(sbuf *out, const directive *all, uint32_t n, const char *indent) {
   for (uint32_t is = 0; is < P_COUNT; is++)

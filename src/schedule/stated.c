@@ -209,7 +209,6 @@ void kernel_record_nest(kctx *k, const nest *n) {
     }
     one_word(k, &n->stages, P_UNROLL, n->windows[i] ? kernel_var_text(k, n->windows[i]) : "none");
   }
-  one_word(k, &n->stages, P_PREFETCH, n->no_prefetch ? "off" : "on");
   if (!sums) return;
   record_packs(k, n);
   one_word(k, &n->stages, P_BUFFER, n->rows.n ? "rows" : "none");

@@ -93,8 +93,8 @@ class Digits(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "digits.schedule")
             with open(path, "w", encoding="utf-8") as file:
-                file.write(text.replace("prefetch on", "prefetch never", 1))
-            with self.assertRaisesRegex(einkorn.EinkornError, r"digits\.schedule:\d+:\d+: .*expected on or off"):
+                file.write(text.replace("buffer none", "buffer never", 1))
+            with self.assertRaisesRegex(einkorn.EinkornError, r"digits\.schedule:\d+:\d+: .*expected rows or none"):
                 einkorn.compile(DIGITS, threads=1, schedule=path)(self.x[:3])
 
     def test_memory_limit(self):

@@ -89,7 +89,7 @@ static void test_changes(void **state) {
   static const struct {
     const char *model, *after, *from, *to, *target; /* target: NULL: x86-64-v3 */
   } changes[] = {
-      {"mlp_opset12", "nest", "prefetch on", "prefetch off", NULL},
+      {"cnn_opset11", "rows o0", "prefetch panel weight_2", "prefetch none", NULL},
       {"unet", "rows ", "panels outside", "panels inside", NULL},
       {"dynamic_batch_cnn", "nest", "accumulators 2 6", "accumulators 1", NULL},
       {"conv_dynamic_weights", "nest", "bound k0 k1", "bound none", NULL},
