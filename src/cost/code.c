@@ -4,11 +4,16 @@
 
 enum {
   OPERATIONS = 32,  /* operations of all steps of a loop that is written out */
+  BYTE_READ = 3,    /* operations for a byte read alone: its index leaves a vector, and it enters one */
   EDGE_STAGES = 32, /* stages of a tile whose edge has no code of its own */
   OUTSIDE_PART = 16 /* part of the places, on the mean, that is worth a bound that is not a number */
 };
 bool cost_written_out(int64_t steps, uint64_t operations) {
   return !EK_PLANTED("cost-code") && steps <= MAX_WRITTEN_OUT && operations * (uint64_t)steps <= OPERATIONS;
+}
+bool cost_table_pays(const target *t, uint64_t operations) {
+  const double lanes = t->vector_bits ? target_lanes(t, ET_F32) : 1;
+  return (double)operations > (t->table_cost > 0 ? t->table_cost : BYTE_READ * lanes);
 }
 bool cost_shares_edge_code(uint32_t stages) { return stages >= EDGE_STAGES; }
 bool cost_bound_pays(int64_t outside, int64_t size) { return sat_mul64(outside, OUTSIDE_PART) >= size; }

@@ -417,6 +417,19 @@ static bool value_range(emodule *m, ex e, int depth, int64_t *lo, int64_t *hi) {
   return th != INT64_MAX;
 }
 
+ex expr_in_table(const emodule *m, ex load) {
+  const ex_node *n = exn(m, load);
+  atom at;
+  int64_t entries;
+  if (n->kind != EX_LOAD || n->nargs != 1 || n->otherwise || !sym_is_atom(m->c, n->args[0], &at) ||
+      sym_kind(m->c, at) != AT_DATA)
+    return 0;
+  const tensor *t = xt(m, n->tensor);
+  if (t->kind != TK_CONST || et_bytes(t->type) != 1 || !sym_is_int(m->c, t->shape[0], &entries) || entries != 256)
+    return 0;
+  const ex_node *x = exn(m, sym_data_id(m->c, at));
+  return x->kind == EX_OP && x->op == OP_CAST && exn(m, x->args[0])->type == ET_U8 ? x->args[0] : 0;
+}
 sz expr_data_size(emodule *m, ex e) {
   int64_t lo = 1, hi = 0;
   if (!value_range(m, e, 12, &lo, &hi)) lo = 1, hi = 0;

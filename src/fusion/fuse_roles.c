@@ -173,7 +173,7 @@ kernel_class expr_class(emodule *m, uint32_t s) {
     for (uint32_t i = 0; i < l.n; i++) {
       const ex_node *n = exn(m, l.v[i]);
       for (uint32_t d = 0; d < n->nargs; d++)
-        if (sym_uses_kind(m->c, n->args[d], AT_DATA)) k = KC_GATHER;
+        if (sym_uses_kind(m->c, n->args[d], AT_DATA) && !expr_in_table(m, l.v[i])) k = KC_GATHER;
     }
     const ex_node *v = exn(m, x->value);
     if (k == KC_ELEMENTWISE && v->kind == EX_LOAD && !v->otherwise) k = KC_COPY;

@@ -27,7 +27,7 @@
  *   load T p i [mask m] [n count] [stride s]              lanes elements from p[i], p[i+1], ... (stride s: p[i],
  *   p[i+s], ...; s is a value); mask: a bool vector, inactive lanes give 0 and touch no memory;
  *                                                         count: the first n lanes are active
- *   gather T p ivec [mask m]                              lanes elements p[ivec[l]]
+ *   gather T p ivec [mask m]                              lanes elements p[ivec[l]]; ivec of u8: p has 256
  *   store p i v [mask m] [n count] [stride s]    scatter p ivec v [mask m]      (scatter in lane order: last wins)
  *   prefetch p i                                          a hint that p[i] will be read soon; it touches nothing,
  *   and may lie outside of the buffer

@@ -127,8 +127,8 @@ static void check_access(checker *k, lv v, const linst *i, bool vec_index) {
   if (!pointer(k, v, i->a, &p)) return;
   if (vec_index) {
     if (!operand(k, v, "index", i->b, &x)) return;
-    if ((x.elem != ET_I64 && x.elem != ET_I32) || x.ptr || x.lanes != i->type.lanes)
-      err(k, v, "the index is %s, expected i64 or i32 with %u lanes", tname(k, x), i->type.lanes);
+    if ((x.elem != ET_I64 && x.elem != ET_I32 && x.elem != ET_U8) || x.ptr || x.lanes != i->type.lanes)
+      err(k, v, "the index is %s, expected i64, i32 or u8 with %u lanes", tname(k, x), i->type.lanes);
     if (i->count || i->stride) err(k, v, "gather and scatter take neither count nor stride");
   } else {
     want_int(k, v, "index", i->b);

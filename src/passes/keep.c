@@ -96,6 +96,11 @@ ex keep_code(pw *p, ex value, coding as) {
   const ex r = uncast(m, value);
   return r ? r : expr_cast(m, ET_BF16, value);
 }
+ex keep_value(emodule *m, ex code, etype t, coding as) {
+  if (as.type == ET_BF16) return expr_cast(m, t, code);
+  const ex whole = expr_cast(m, ET_I32, code);
+  return expr_cast(m, t, as.zero ? expr_op2(m, OP_ADD, whole, expr_i(m, ET_I32, as.zero)) : whole);
+}
 ex keep_read(const keeper *k, ex load, tid of) {
   emodule *m = k->m;
   const ex_node n = *exn(m, load);
@@ -105,10 +110,7 @@ ex keep_read(const keeper *k, ex load, tid of) {
     other = exn(m, n.otherwise)->kind == EX_CONST && as.type == ET_BF16
                 ? expr_const(m, ET_BF16, exn(m, n.otherwise)->k)
                 : keep_code(k->p, n.otherwise, as); /* coded as what it stands beside */
-  const ex code = expr_load(m, of, n.args, n.nargs, other);
-  if (as.type == ET_BF16) return expr_cast(m, (etype)n.type, code);
-  const ex whole = expr_cast(m, ET_I32, code);
-  return expr_cast(m, (etype)n.type, as.zero ? expr_op2(m, OP_ADD, whole, expr_i(m, ET_I32, as.zero)) : whole);
+  return keep_value(m, expr_load(m, of, n.args, n.nargs, other), (etype)n.type, as);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */

@@ -34,8 +34,9 @@ void keep_constant(keeper *k, tid t, tid codes, coding as); /* the constant `cod
 tid keep_copy(keeper *k, uint32_t reader, tid t, coding as);
 /* The value that the load of t has, read from its codes `of`. */
 ex keep_read(const keeper *k, ex load, tid of);
-ex whole_as_i32(emodule *m, ex value); /* a whole number as an i32 */
-interval keep_interval(coding as);     /* the values that whole numbers kept so may have */
+ex keep_value(emodule *m, ex code, etype t, coding as); /* the value, of type t, that a code stands for */
+ex whole_as_i32(emodule *m, ex value);                  /* a whole number as an i32 */
+interval keep_interval(coding as);                      /* the values that whole numbers kept so may have */
 /* The code of a value. */
 ex keep_code(pw *p, ex value, coding as);
 /* The stages of `order`, all that there are, read what is kept and store what they shall. */

@@ -61,6 +61,8 @@ const expr_pass expr_passes[] = {
     {"fold", last_fold, 1, false, "constant movement that was left to the views"},
     {"cse", pass_cse, 1, false, "again"},
     {"dce", pass_dce, 1, false, "again"},
+    {"table", pass_table, 1, false,
+     "what is computed from one value of eight bits and rounded to eight bits is looked up. Needs integer, inline"},
     {"quotient", pass_quotient, 2, true,
      "division by what many values share becomes a product, and x * (1 / d) a division. Needs inline"},
     {"narrow", pass_narrow, 1, false,

@@ -334,6 +334,8 @@ static evalue load_at(ectx *e, ex load, etype t, lv ptr, sz addr, lv mask, bool 
     lv i = emit_size(e, addr), s = emit_size(e, coef);
     return (evalue){lb_load_ex(&e->b, lt(t, e->lanes), ptr, i, mask, mask ? 0 : e->count, s, 0), true};
   }
+  const ex byte = mask ? 0 : expr_in_table(e->m, load);
+  if (byte) return (evalue){lb_gather(&e->b, lt(t, e->lanes), ptr, emit_vec(e, emit_value(e, byte), ET_U8), 0), true};
   if (!mask) mask = lane_mask(e);
   return (evalue){lb_gather(&e->b, lt(t, e->lanes), ptr, size_vec(e, addr), mask), true};
 }

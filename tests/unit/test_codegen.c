@@ -253,6 +253,34 @@ static void test_movement(void **s) {
   }
 }
 
+/* ---- tables of 256 bytes, of which bytes say the places -------------------------------------- */
+static void tables(lmodule *m, lfunc *f, lbuild *b, const target *t) {
+  (void)m, (void)f, (void)t;
+  lv p = ptr_in(b, "p", ET_I8), ix = ptr_in(b, "ix", ET_U8), y = ptr_out(b, "y", ET_I8), odd;
+  for (unsigned lanes = 4, at = 0; lanes <= 64; at += lanes, lanes *= 2) {
+    const lv i = lb_load(b, lt(ET_U8, (uint16_t)lanes), ix, lb_int(b, at));
+    lb_store(b, y, lb_int(b, at), lb_gather(b, lt(ET_I8, (uint16_t)lanes), p, i, 0));
+  }
+  const lv i = lb_load(b, lt(ET_U8, 16), ix, lb_int(b, 128));
+  odd = lb_cmp(b, OP_NE, lb_op(b, OP_BAND, lt(ET_U8, 16), i, lb_const(b, lt(ET_U8, 16), (scalar){.i = 1}), 0),
+               lb_const(b, lt(ET_U8, 16), (scalar){.i = 0}));
+  lb_store(b, y, lb_int(b, 128), lb_gather(b, lt(ET_I8, 16), p, i, odd));
+}
+static void test_tables(void **s) {
+  (void)s;
+  int8_t p[256];
+  uint8_t ix[144];
+  for (int i = 0; i < 256; i++) p[i] = (int8_t)(i * 37 + 11);
+  for (int i = 0; i < 144; i++) ix[i] = (uint8_t)(i * 73 + 5);
+  EVERYWHERE_AND_C {
+    int8_t y[144];
+    memset(y, 0, sizeof y);
+    run_on(ti, l, tables, (int64_t[]){ARG(p), ARG(ix), ARG(y)}, 1);
+    for (int i = 0; i < 124; i++) assert_int_equal(y[i], p[ix[i]]);
+    for (int i = 128; i < 144; i++) assert_int_equal(y[i], ix[i] & 1 ? p[ix[i]] : 0);
+  }
+}
+
 /* ---- horizontal reductions, shuffles, NaN ---------------------------------------------------- */
 static void horizontal(lmodule *m, lfunc *f, lbuild *b, const target *t) {
   (void)m, (void)f, (void)t;
@@ -683,10 +711,10 @@ static void test_memory_ends(void **s) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_saxpy),      cmocka_unit_test(test_reversed),   cmocka_unit_test(test_matmul),
-      cmocka_unit_test(test_movement),   cmocka_unit_test(test_horizontal), cmocka_unit_test(test_lookup),
-      cmocka_unit_test(test_orders),     cmocka_unit_test(test_structure),  cmocka_unit_test(test_program),
-      cmocka_unit_test(test_object),     cmocka_unit_test(test_c_program),  cmocka_unit_test(test_callees),
-      cmocka_unit_test(test_memory_ends)};
+      cmocka_unit_test(test_saxpy),    cmocka_unit_test(test_reversed),   cmocka_unit_test(test_matmul),
+      cmocka_unit_test(test_movement), cmocka_unit_test(test_tables),     cmocka_unit_test(test_horizontal),
+      cmocka_unit_test(test_lookup),   cmocka_unit_test(test_orders),     cmocka_unit_test(test_structure),
+      cmocka_unit_test(test_program),  cmocka_unit_test(test_object),     cmocka_unit_test(test_c_program),
+      cmocka_unit_test(test_callees),  cmocka_unit_test(test_memory_ends)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

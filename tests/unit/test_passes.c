@@ -612,7 +612,7 @@ static void test_kept_narrow(void **state) {
 /* ---- products of bytes (pass integer) --------------------------------------------------------- */
 typedef struct bytes_example {
   const char *name;
-  uint32_t sums; /* sums of products of bytes that come of it */
+  uint32_t sums; /* sums of products of bytes, or tables, that come of it */
   const char *text;
 } bytes_example;
 static const bytes_example in_bytes[] = {
@@ -729,6 +729,74 @@ static void test_bytes(void **state) {
   (void)state;
   uint32_t bad = 0;
   for (size_t i = 0; i < sizeof in_bytes / sizeof *in_bytes; i++) bad += bytes_checked(&in_bytes[i]);
+  assert_int_equal(bad, 0);
+}
+/* ---- values that are looked up (pass table) --------------------------------------------------- */
+#define SIGMOID(x) "(1.0 / (1.0 + exp(neg(" x "))))"
+static const bytes_example in_tables[] = {
+    {"a function of a byte, rounded to a byte", 1,
+     "tensor x: u8[7, 12] input \"x\"\n"
+     "stage y: u8[a<7, b<12] out = sat(u8, round_even(" SIGMOID("(f32(x[a, b]) - 121.0) * 0.05") " / 0.0039) + 3.0)\n"
+                                                                                                 "output y \"y\"\n"},
+    {"signed bytes, a result that is a float", 1,
+     "tensor x: i8[7, 12] input \"x\"\n"
+     "stage y: f32[a<7, b<12] out = (f32(sat(i8, round_even(tanh(f32(x[a, b]) * 0.03) / 0.0079))) + 4.0) * 0.0079\n"
+     "output y \"y\"\n"},
+    {"two ways from one clamped value", 1,
+     "tensor x: u8[7, 12] input \"x\"\ntensor z: u8[7, 12] input \"z\"\n"
+     "stage p: f32[a<7, b<12] = min(max(round_even(f32(x[a, b]) * f32(z[a, b]) * 0.01) - 9.0, 0.0), 255.0) - 121.0\n"
+     "stage y: u8[c<7, d<12] out = sat(u8, round_even((p[c, d] * 0.05) * " SIGMOID(
+         "p[c, d] * 0.05") " / 0.02) + 14.0)\n"
+                           "output y \"y\"\n"},
+    {"terms of a sum", 1,
+     "tensor x: u8[7, 12] input \"x\"\n"
+     "stage y: f32[a<7] out = sum[k<12] f32(sat(u8, round_even(" SIGMOID(
+         "f32(x[a, k]) * 0.02 - 2.0") " / 0.0039)))\n"
+                                      "output y \"y\"\n"},
+    {"of two values", 0,
+     "tensor x: u8[7, 12] input \"x\"\ntensor z: u8[7, 12] input \"z\"\n"
+     "stage y: u8[a<7, b<12] out = sat(u8, round_even(" SIGMOID(
+         "f32(x[a, b]) * 0.05 - f32(z[a, b])") " / 0.0039))\n"
+                                               "output y \"y\"\n"},
+    {"not rounded", 0,
+     "tensor x: u8[7, 12] input \"x\"\n"
+     "stage y: f32[a<7, b<12] out = " SIGMOID("f32(x[a, b]) * 0.05") "\noutput y \"y\"\n"},
+    {"of 16 bits", 0,
+     "tensor x: u16[7, 12] input \"x\"\n"
+     "stage y: u8[a<7, b<12] out = sat(u8, round_even(" SIGMOID("f32(x[a, b]) * 0.05") " / 0.0039))\noutput y \"y\"\n"},
+    {"little work", 0,
+     "tensor x: u8[7, 12] input \"x\"\n"
+     "stage y: u8[a<7, b<12] out = sat(u8, f32(x[a, b]) + 3.0)\noutput y \"y\"\n"},
+};
+static uint32_t tables_checked(const bytes_example *e) {
+  volatile uint32_t bad = 1, tables = 0;
+  ctx *c = ctx_new();
+  CTX_TRY(c) {
+    arena *a = ctx_arena(c);
+    emodule *m = expr_parse(c, e->text, e->name);
+    if (!m) ctx_unwind(c);
+    pass_check p = {.m = m, .seed = 88172645463325252u, .tolerance = 1e-6, .bytes = true};
+    pc_inputs(&p, a);
+    pc_reference(&p, a);
+    expr_optimise(m, 3, &(expr_observer){.after = pc_after, .env = &p, .t = target_get(c, "zen4")});
+    for (uint32_t i = 0; i < m->stages.n; i++) {
+      u32vec loads = {0};
+      if (xs(m, i)->dead || !xs(m, i)->value) continue;
+      expr_loads(m, xs(m, i)->value, a, &loads);
+      for (uint32_t k = 0; k < loads.n; k++) tables += expr_in_table(m, loads.v[k]) != 0;
+    }
+    bad = p.bad;
+  }
+  CTX_CATCH {}
+  for (const diag *d = diag_first(c); d; d = d->next) printf("%s:%u: %s\n", e->name, d->pos.line, d->text);
+  ctx_free(c);
+  if (tables != e->sums) printf("%s: %u tables, not %u\n", e->name, tables, e->sums);
+  return bad + (tables != e->sums);
+}
+static void test_tables(void **state) {
+  (void)state;
+  uint32_t bad = 0;
+  for (size_t i = 0; i < sizeof in_tables / sizeof *in_tables; i++) bad += tables_checked(&in_tables[i]);
   assert_int_equal(bad, 0);
 }
 static void in_f64(const char *text, char *out) {
@@ -1255,6 +1323,7 @@ int main(void) {
       cmocka_unit_test(test_examples), cmocka_unit_test(test_golden),       cmocka_unit_test(test_shared),
       cmocka_unit_test(test_windows),  cmocka_unit_test(test_empty_window), cmocka_unit_test(test_deep_windows),
       cmocka_unit_test(test_fuel),     cmocka_unit_test(test_narrow),       cmocka_unit_test(test_stored),
-      cmocka_unit_test(test_bytes),    cmocka_unit_test(test_kept_narrow),  cmocka_unit_test(test_random)};
+      cmocka_unit_test(test_bytes),    cmocka_unit_test(test_tables),       cmocka_unit_test(test_kept_narrow),
+      cmocka_unit_test(test_random)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -160,6 +160,8 @@ static LLVMValueRef addresses(em *e, const linst *i, bool indexed) {
   LLVMValueRef index;
   if (indexed) {
     index = e->val[i->b];
+    if (li(e->f, i->b)->type.elem == ET_U8)
+      index = LLVMBuildZExt(e->b, index, LLVMVectorType(e->i32, i->type.lanes), "");
     return LLVMBuildGEP2(e->b, em_mem(e, t), e->val[i->a], &index, 1, "");
   } else {
     unsigned lanes = i->type.lanes;
@@ -175,12 +177,37 @@ static LLVMValueRef all_lanes(em *e, unsigned lanes) {
   for (unsigned l = 0; l < lanes; l++) one[l] = LLVMConstInt(e->i1, 1, 0);
   return LLVMConstVector(one, lanes);
 }
+static bool permutes_bytes(const target *t) { return t->vector_bits == 512 && strstr(t->required, "avx512vbmi"); }
+/* Bytes of a table of 256 at places that bytes say: a permutation of two halves of 64 bytes for each value of the
+ * index' highest bit. */
+static LLVMValueRef table_bytes(em *e, const linst *i) {
+  const unsigned lanes = i->type.lanes;
+  LLVMTypeRef all = LLVMVectorType(e->i8, 64);
+  LLVMValueRef part[4], half[2], *lane = NEWN(e->a, LLVMValueRef, 64), at = e->val[i->b];
+  for (unsigned k = 0; k < 4; k++) {
+    LLVMValueRef off = LLVMConstInt(e->i64, k * 64, 0);
+    part[k] = LLVMBuildLoad2(e->b, all, LLVMBuildGEP2(e->b, e->i8, e->val[i->a], &off, 1, ""), "");
+    LLVMSetAlignment(part[k], 1);
+    tag(e, part[k], i->a, true);
+  }
+  for (unsigned l = 0; l < 64; l++) lane[l] = LLVMConstInt(e->i32, l % lanes, 0);
+  at = LLVMBuildShuffleVector(e->b, at, LLVMGetPoison(LLVMTypeOf(at)), LLVMConstVector(lane, 64), "");
+  for (unsigned k = 0; k < 2; k++) {
+    LLVMValueRef a[3] = {part[2 * k], at, part[2 * k + 1]};
+    half[k] = em_intrin(e, "llvm.x86.avx512.vpermi2var.qi.512", NULL, 0, a, 3);
+  }
+  LLVMValueRef high = LLVMBuildICmp(e->b, LLVMIntSLT, at, LLVMConstNull(all), ""),
+               r = LLVMBuildSelect(e->b, high, half[1], half[0], "");
+  return LLVMBuildShuffleVector(e->b, r, LLVMGetPoison(all), LLVMConstVector(lane, lanes), "");
+}
 LLVMValueRef em_load(em *e, const linst *i) {
   etype t = (etype)i->type.elem;
   unsigned lanes = i->type.lanes, align = i->align ? i->align : et_bytes(t);
   LLVMTypeRef mt = em_mem(e, t), vt = em_vec(mt, lanes);
   bool indexed = i->kind == L_GATHER;
   LLVMValueRef m = active(e, i), v;
+  if (indexed && li(e->f, i->b)->type.elem == ET_U8 && et_bytes(t) == 1 && lanes <= 64 && !m && permutes_bytes(e->t))
+    return table_bytes(e, i);
   if (indexed || i->stride) {
     LLVMTypeRef over[2] = {vt, LLVMVectorType(e->ptr, lanes)};
     LLVMValueRef a[4] = {addresses(e, i, indexed), LLVMConstInt(e->i32, et_bytes(t), 0), m ? m : all_lanes(e, lanes),

@@ -76,6 +76,7 @@ typedef struct sel {
   x86_code *x;        /* the code that is made */
   const target *t;    /* the machine */
   bool avx512;        /* the target has AVX-512 */
+  bool vbmi;          /* it permutes bytes, too */
   unsigned vb;        /* bytes of a vector register */
   region *r[NEST];    /* open regions, outer to inner */
   uint32_t cur;       /* innermost region */

@@ -160,6 +160,10 @@ static void reduced(sel *e, lv v, const linst *i) { /* A reduction of all lanes,
   e->val[v] = x[0];
 }
 static void access(sel *e, lv v, const linst *i) {
+  if ((i->kind == L_GATHER || i->kind == L_SCATTER) && li(e->f, i->b)->type.elem == ET_I32) {
+    xg_refuse(e, "an index of i32");
+    return;
+  }
   vr g[64];
   scalar k;
   bool store = i->kind == L_STORE || i->kind == L_SCATTER, scattered = i->kind == L_GATHER || i->kind == L_SCATTER,

@@ -41,6 +41,7 @@ enum {
   X(AVX2, IS_AVX | IS_AVX2, IS_AVX | IS_AVX2, IS_AVX512F, false) \
   X(AVX2BW, IS_AVX | IS_AVX2, IS_AVX | IS_AVX2, IS_AVX512F | IS_AVX512BW, false) \
   X(DQ, 0, 0, IS_AVX512F | IS_AVX512DQ, false) \
+  X(VBMI, 0, 0, IS_AVX512F | IS_AVX512VBMI, false) \
   X(NONE, 0, 0, 0, true) \
   X(MASK, IS_AVX512F | IS_AVX512BW, IS_AVX512F | IS_AVX512BW, 0, false)
 #define VOPS(X) \
@@ -279,6 +280,7 @@ enum {
   X(PERMI2D, 2, 1, 0x76, 0, S_3, T_FULL, E, FLOAT) \
   X(PERMI2Q, 2, 1, 0x76, 1, S_3, T_FULL, E, FLOAT) \
   X(PERMI2W, 2, 1, 0x75, 1, S_3, T_FULL, E, INTBW) \
+  X(PERMI2B, 2, 1, 0x75, 0, S_3, T_FULL, E, VBMI) \
   X(GATHERDPS, 2, 1, 0x92, 0, S_2, T_N4, E, FLOAT) \
   X(GATHERDPD, 2, 1, 0x92, 1, S_2, T_N8, E, FLOAT) \
   X(GATHERQPS, 2, 1, 0x93, 0, S_2, T_N4, E, FLOAT) \

@@ -186,9 +186,32 @@ static amem spread_at(const spread *o, unsigned q) {
                 .index = o->index[q],
                 .disp = o->disp + (int32_t)(o->step * q)};
 }
+/* Bytes of a table of 256 at places that bytes say: a permutation of two halves of 64 bytes for each value of the
+ * index' highest bit. */
+static void table_bytes(sel *e, lv v, const linst *i) {
+  uint8_t top[64];
+  vr half[2], d = xg_new(e, RV, VL512), high = xg_new(e, RK, 0), at = xg_part(e, i->b, 0);
+  memset(top, 0x80, sizeof top);
+  for (unsigned k = 0; k < 2; k++) {
+    const form base = xg_form(e, i->a), at_low = xg_const(128 * k), at_next = xg_const(128 * k + 64),
+               low = xg_add(e, &base, &at_low, 1), next = xg_add(e, &base, &at_next, 1);
+    vr first = xg_new(e, RV, VL512);
+    half[k] = xg_new(e, RV, VL512);
+    xg_emit(e, (mi){.op = V_LD, .vl = VL512, .d = first, .m = xg_address(e, &low)});
+    xg_emit(e, (mi){.op = V_MOVV, .vl = VL512, .d = half[k], .b = at});
+    xg_emit(e, (mi){.op = V_PERMI2B, .vl = VL512, .d = half[k], .a = first, .m = xg_address(e, &next), .flags = F_RMW});
+  }
+  xg_emit(e, (mi){.op = V_TESTMB, .vl = VL512, .d = high, .a = at, .b = xg_pool_vector(e, top, VL512)});
+  xg_emit(e, (mi){.op = V_BLENDMB, .vl = VL512, .d = d, .k = high, .a = half[0], .b = half[1]});
+  xg_result(e, v, 1, &d);
+}
 static void gather(sel *e, lv v, const linst *i, const shp *s) {
   spread o;
   vr p[2 * PARTS], m[PARTS];
+  if (e->vbmi && s->cls == RV && s->bytes == 1 && s->n == 1 && !i->mask && li(e->f, i->b)->type.elem == ET_U8) {
+    table_bytes(e, v, i);
+    return;
+  }
   if (!spread_of(e, i, s, &o)) {
     xg_refuse(e, i->stride ? "a strided load" : "gather");
     return;

@@ -703,6 +703,7 @@ bool x86_select(ctx *c, arena *a, const lfunc *f, const target *t, const char *(
              .x = out,
              .t = t,
              .avx512 = t->vector_bits == 512,
+             .vbmi = t->vector_bits == 512 && strstr(t->required, "avx512vbmi"),
              .vb = t->vector_bits / 8,
              .symbol = symbol,
              .env = env,

@@ -22,7 +22,8 @@ enum {
   IS_AVX512F = 32,
   IS_AVX512VL = 64,
   IS_AVX512BW = 128,
-  IS_AVX512DQ = 256
+  IS_AVX512DQ = 256,
+  IS_AVX512VBMI = 512
 };
 const char *x86_flags(arena *a, uint32_t needs); /* their names as CPU flags, spaces between; "": none */
 /* The function, after loop_expand, as an object with one symbol, whose size is that of the instructions (constants
