@@ -431,11 +431,12 @@ EK_API ek_code ek_run_get_output(ek_run *r, const char *name, ek_array *out);
  * until they are reset or restored, ek_run_execute gives EK_USAGE. ---- */
 /* The state gets its first value; name NULL: all states do. Sizes may be others afterwards. EK_USAGE: no such state. */
 EK_API ek_code ek_run_reset(ek_run *r, const char *name);
-/* What the state holds now: data is the run's own, valid until its next execute, reset or restore; copy it to keep it.
- * EK_USAGE: no such state; its sizes are not known yet; a failed execute changed it. */
+/* What the state holds now, row-major, whatever the order in which the program keeps it: data is the run's own, valid
+ * until its next execute, reset, restore or snapshot of this state; copy it to keep it. EK_USAGE: no such state; its
+ * sizes are not known yet; a failed execute changed it. EK_MEMORY. */
 EK_API ek_code ek_run_snapshot(ek_run *r, const char *name, ek_array *out);
-/* The state becomes a copy of `bytes` bytes at data, of its element type. EK_USAGE: no such state; EK_SHAPE: rank, a
- * dimension that the model fixes, or bytes that are not what dims and the element type make. */
+/* The state becomes a copy of `bytes` bytes at data, row-major, of its element type. EK_USAGE: no such state; EK_SHAPE:
+ * rank, a dimension that the model fixes, or bytes that are not what dims and the element type make. */
 EK_API ek_code ek_run_restore(ek_run *r, const char *name, const void *data, size_t bytes, const int64_t *dims,
                               int32_t rank);
 /* after prepare: bytes of working memory: the value of the report's formula */

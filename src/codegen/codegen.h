@@ -44,6 +44,9 @@ typedef struct code_model {
   bool pool;          /* objects: NAME_run falls back on ek_rt_parallel of runtime/pool.c; false: on one thread */
 } code_model;
 
+/* the version of a model's descriptor: see ek_rt_model */
+static inline int64_t model_version(const ek_rt_model *d) { return d->orders ? 4 : d->states ? 3 : 2; }
+
 /* A row of the table of emitters (codegen/emit). */
 typedef struct emitter {
   const char *name;                         /* short name; `emitter` of a target is the name of a row */

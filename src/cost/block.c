@@ -22,6 +22,8 @@ enum {
   BLOCK_LINES = 4,     /* parts of a streamed operand, at least */
   ALONE_STREAMED = 3   /* most rows where the lines do not fall onto one another in the first-level cache */
 };
+/* the first line of a piece that is written waits for as long as so many that come in order */
+static const double FAR_LINE = 16;
 /* parts of a sum are longer than the best by this factor, at most, before they are one more */
 static const double LONGER_PART = 1.25;
 /* part of the second-level cache that a panel takes for which it is too long: what passes through takes the rest */
@@ -104,4 +106,11 @@ bool cost_fixed_point(const target *t, int64_t uses, int64_t bytes) {
 }
 bool cost_keeps_few_bits(const target *t, int64_t uses, int64_t bytes) {
   return uses <= t->memory_balance && bytes > (int64_t)t->l2 / 2;
+}
+double cost_written_runs(const target *t, double runs, double run, double bytes) {
+  const double line = (double)max64(1, t->line), lines = runs * ceil(run / line),
+               from = bytes <= (double)t->l2   ? t->l2_bandwidth
+                      : bytes <= (double)t->l3 ? t->l3_bandwidth
+                                               : t->memory_bandwidth;
+  return line / from * (lines + runs * (FAR_LINE - 1));
 }

@@ -127,6 +127,8 @@ double cost_lane_access(const target *t, const lane_access *a);
 bool cost_hides_store(int64_t steps);
 /* Do the readers of a copy save so much more by another order of its axes that it need not move whole rows? */
 bool cost_copy_by_elements(double saved, double by_rows);
+/* An order of a state's axes saves so many cycles of a run, of kernels that take so many vectors: is it worth it? */
+bool cost_state_order_pays(double saved, double vectors);
 /* A variable along the lanes whose accesses save `saved` in all: extent values (-1: not known), of which a vector takes
  * `lanes`; reduced: of the sum, which is then added up across the lanes; aligned: number of operands whose vectors lie
  * packed and aligned. */
@@ -176,6 +178,9 @@ bool cost_streamed_sums_fit(const target *t, int64_t rows, int64_t lanes, int64_
 bool cost_copy_panel(int64_t rows);
 /* the same, where an instruction of the target wants the panel in groups */
 bool cost_copy_groups(int64_t rows);
+/* Cycles that it takes to write `runs` pieces of `run` bytes, each at a place of its own, into a tensor of `bytes` that
+ * others read as a whole in between, so that its lines come from the cache that holds it. */
+double cost_written_runs(const target *t, double runs, double run, double bytes);
 /* does so much stay in a share of a cache, beside all that passes through? */
 bool cost_fits_l1(const target *t, int64_t bytes);
 bool cost_fits_half_l1(const target *t, int64_t bytes);

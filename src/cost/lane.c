@@ -19,6 +19,7 @@ static const double LOAD = 1, STORE = 1.25, /* neighbouring elements */
 static const double ACROSS = 0.375;         /* adding up across the lanes, with no tile */
 static const double ALIGNED = 0.25;         /* between equal ones: vectors that lie packed, and aligned */
 static const double ROW_COPY = 0.5;         /* a copy of whole rows, against one by elements */
+static const double STATE_GAIN = 1000;      /* of a run: what starting a kernel or two takes */
 static const double SHORT_EXTENT = 2;       /* fewer than MIN_VALUES lanes are used */
 /* part of the lanes that is used: where the number of values is open; at least */
 static const double OPEN_USE = 0.9, LEAST_USE = 0.05;
@@ -75,5 +76,9 @@ double cost_lane(double saved, int64_t extent, uint32_t lanes, bool reduced, uin
   return extent >= 0 && extent < MIN_VALUES ? all - SHORT_EXTENT : all;
 }
 bool cost_copy_by_elements(double saved, double by_rows) { return saved > by_rows + ROW_COPY; }
+bool cost_state_order_pays(double saved, double vectors) {
+  /* a copy into a panel counts for each of the rows that share it, which it does not cost */
+  return saved - (LOAD - COPIED) * vectors > STATE_GAIN;
+}
 bool cost_few_lanes(int64_t extent, uint32_t lanes) { return extent >= 0 && extent * 4 <= lanes; }
 bool cost_short_row(int64_t extent) { return extent < SHORT_ROW; }

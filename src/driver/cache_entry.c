@@ -72,6 +72,9 @@ static void describe_module(sbuf *b, ctx *c, const ek_module *m, const char *key
   put_tensors(b, m->d->state, m->d->states);
   for (int64_t i = 0; i < m->d->states; i++)
     put_u64(b, (uint64_t)m->d->between[i].first), put_u64(b, (uint64_t)m->d->between[i].places);
+  put_u64(b, m->d->orders != NULL);
+  for (int64_t i = 0, at = 0; i < m->d->states && m->d->orders; i++)
+    for (int32_t k = 0; k < m->d->state[i].rank; k++) put_u64(b, (uint64_t)m->d->orders[at++]);
   put_warnings(b, c);
 }
 typedef struct reader {
@@ -131,6 +134,20 @@ static const ek_rt_tensor *get_tensors(reader *r, int64_t *count) {
   *count = (int64_t)n;
   return t;
 }
+static const int64_t *get_orders(reader *r, const ek_rt_model *d) {
+  VEC(int64_t) axes = {0};
+  if (!get_u64(r)) return NULL;
+  for (int64_t i = 0; i < d->states; i++) {
+    uint32_t had = 0;
+    for (int32_t k = 0; k < d->state[i].rank && !r->bad; k++) {
+      const uint64_t axis = get_u64(r);
+      if (axis >= (uint64_t)d->state[i].rank || had >> axis & 1) r->bad = true;
+      had |= r->bad ? 0 : 1u << axis;
+      vec_push(r->a, axes, (int64_t)axis);
+    }
+  }
+  return axes.v;
+}
 static ek_rt_model *read_module(reader *r, ctx *c, ek_report *rep) {
   ek_rt_model *d = NEW(r->a, ek_rt_model);
   d->version = 2;
@@ -149,7 +166,7 @@ static ek_rt_model *read_module(reader *r, ctx *c, ek_report *rep) {
   ek_rt_state *between = NEWN(r->a, ek_rt_state, d->states + 1);
   for (int64_t i = 0; i < d->states; i++)
     between[i].first = (int64_t)get_u64(r), between[i].places = (int64_t)get_u64(r);
-  d->between = between, d->version = d->states ? 3 : 2;
+  d->between = between, d->orders = get_orders(r, d), d->version = model_version(d);
   uint64_t warnings = get_u64(r);
   for (uint64_t i = 0; i < warnings && !r->bad; i++) {
     srcpos pos = {.file = get_text(r)};

@@ -165,6 +165,7 @@ void module_free(ek_module *m);
 /* the descriptor of a module, in which plan, run and weights are still missing; p: NULL where there is no code */
 ek_rt_model *describe(ctx *c, emodule *m, const program *p, const char *name, const char *memory);
 static inline int64_t model_states(const ek_rt_model *d) { return d->version >= 3 ? d->states : 0; }
+static inline const int64_t *model_orders(const ek_rt_model *d) { return d->version >= 4 ? d->orders : NULL; }
 /* what is known of it before there is code, then how long everything took */
 void report_program(pipeline *p, ek_report *r);
 void report_times(pipeline *p, ek_report *r);

@@ -139,20 +139,49 @@ static void in_dims(writing *w) {
     }
   sb_put(&w->b, "0};\n");
 }
+/* A state's elements out of the model's order and into it; most: axes of a state, at most. */
+static void state_copies(writing *w, int most) {
+  const char *name = w->name;
+  sb_fmt(
+      &w->b,
+      "static inline void %s_copy_state(const %s_states *s, int64_t i, unsigned char *to, const unsigned char *from, "
+      "int back) {\n  const ek_rt_model *m = %s_info();\n  const int64_t *dims = s->dims[i], *order = m->version >= 4 "
+      "? m->orders : NULL;\n  const int32_t rank = m->state[i].rank;\n  int64_t at[%d] = {0}, step[%d] = {0}, n = 1;\n"
+      "  for (int64_t j = 0; j < i && order; j++) order += m->state[j].rank;\n"
+      "  for (int32_t k = rank; k-- > 0; n *= dims[k]) step[k] = n;\n  if (n <= 0) return;\n"
+      "  const size_t size = s->bytes[i] / (size_t)n;\n  for (int64_t kept = 0; kept < n; kept++) {\n"
+      "    int64_t row = 0;\n    for (int32_t k = 0; k < rank; k++) row += at[k] * step[k];\n"
+      "    for (size_t k = 0; k < size; k++)\n"
+      "      to[(size_t)(back ? kept : row) * size + k] = from[(size_t)(back ? row : kept) * size + k];\n"
+      "    for (int32_t k = rank; k-- > 0;) {\n      const int64_t axis = order ? order[k] : k;\n"
+      "      if (++at[axis] < dims[axis]) break;\n      at[axis] = 0;\n    }\n  }\n}\n",
+      name, name, name, most, most);
+  sb_fmt(&w->b,
+         "/* The elements of state i, row-major: bytes[i] bytes */\n"
+         "static inline void %s_snapshot(const %s_states *s, int64_t i, void *to) {\n"
+         "  %s_copy_state(s, i, (unsigned char *)to, (const unsigned char *)s->now[i], 0);\n}\n"
+         "/* State i gets these elements, row-major: bytes[i] bytes */\n"
+         "static inline void %s_restore(%s_states *s, int64_t i, const void *from) {\n"
+         "  %s_copy_state(s, i, (unsigned char *)s->now[i], (const unsigned char *)from, 1);\n}\n",
+         name, name, name, name, name, name);
+}
 /* The states of one instance, on memory of the caller. */
 static void state_functions(writing *w, int64_t plain_dims, int64_t dims) {
   const ek_rt_model *d = w->d;
   const char *name = w->name;
   sbuf *b = &w->b;
-  sb_fmt(
-      b,
-      "\n/* The states of one instance of the model: what a run leaves for the next one. A copy of the bytes at `now` "
-      "is"
-      "\n * a snapshot; copied back, it restores them. */\n"
-      "typedef struct %s_states {\n  void *now[%lld];    /* their values */\n  void *next[%lld];   /* where a run puts "
-      "the next ones; now[i] itself where it changes them in place */\n  size_t bytes[%lld]; /* of each value */\n"
-      "} %s_states;\n",
-      name, (long long)d->states, (long long)d->states, (long long)d->states, name);
+  int most = 1; /* axes */
+  for (int64_t i = 0; i < d->states; i++) most = d->state[i].rank > most ? d->state[i].rank : most;
+  sb_fmt(b,
+         "\n/* The states of one instance of the model: what a run leaves for the next one. %s_snapshot and %s_restore "
+         "copy "
+         "\n * their elements. */\n"
+         "typedef struct %s_states {\n  void *now[%lld];    /* their values, as the model keeps them */\n  void "
+         "*next[%lld]; "
+         "  /* where a run puts the next ones; now[i] itself where it changes them in place */\n"
+         "  size_t bytes[%lld]; /* of each value */\n  int64_t dims[%lld][%d]; /* the sizes of each */\n} %s_states;\n",
+         name, name, name, (long long)d->states, (long long)d->states, (long long)d->states, (long long)d->states, most,
+         name);
   sb_fmt(b,
          "static inline int64_t %s_lay_out(%s_states *s, unsigned char *memory, const int64_t *dims) {\n"
          "  static const int64_t unit[] = {",
@@ -160,7 +189,8 @@ static void state_functions(writing *w, int64_t plain_dims, int64_t dims) {
   for (int64_t i = 0; i < d->states; i++) sb_fmt(b, "%s%zu", i ? ", " : "", ek_type_bytes((ek_type)d->state[i].type));
   sb_fmt(b,
          "};\n  const ek_rt_model *m = %s_info();\n  int64_t all = 0;\n  for (int64_t i = 0; i < m->states; i++) {\n"
-         "    int64_t bytes = unit[i], room;\n    for (int32_t k = 0; k < m->state[i].rank; k++) bytes *= *dims++;\n"
+         "    int64_t bytes = unit[i], room;\n    for (int32_t k = 0; k < m->state[i].rank; k++) {\n"
+         "      if (s) s->dims[i][k] = *dims;\n      bytes *= *dims++;\n    }\n"
          "    room = (bytes + 63) / 64 * 64;\n    if (s) {\n      s->bytes[i] = (size_t)bytes;\n      s->now[i] = "
          "memory + "
          "all;\n      s->next[i] = memory + all + (m->between[i].places == 2 ? room : 0);\n    }\n    all += room * "
@@ -171,6 +201,7 @@ static void state_functions(writing *w, int64_t plain_dims, int64_t dims) {
          "    const uint8_t *from = m->between[i].first < 0 ? NULL : m->weights + m->between[i].first;\n"
          "    for (size_t k = 0; k < s->bytes[i]; k++) to[k] = from ? from[k] : 0;\n  }\n}\n",
          name, name, name, name);
+  state_copies(w, most);
   sb_fmt(
       b,
       "/* Begins an instance: its states in `memory`, at a multiple of 64, with their first values. Gives the bytes of "
@@ -259,10 +290,14 @@ const char *model_header(ctx *c, const char *name, const ek_rt_model *d) {
     sb_fmt(b, " *   in[%lld]  %s: %s\n", (long long)i, in_comment(w.a, d->in[i].name), shape_text(&w, &d->in[i]));
   for (int64_t i = 0; i < d->outputs; i++)
     sb_fmt(b, " *   out[%lld]  %s: %s\n", (long long)i, in_comment(w.a, d->out[i].name), shape_text(&w, &d->out[i]));
-  for (int64_t i = 0; i < model_states(d); i++)
-    sb_fmt(b, " *   state[%lld] %s: %s, %s\n", (long long)i, in_comment(w.a, d->state[i].name),
+  for (int64_t i = 0, axis = 0; i < model_states(d); i++) {
+    sb_fmt(b, " *   state[%lld] %s: %s, %s", (long long)i, in_comment(w.a, d->state[i].name),
            shape_text(&w, &d->state[i]),
            d->between[i].places == 1 ? "changed in place" : "two places, exchanged after each run");
+    if (model_orders(d)) sb_put(b, ", axes in the order");
+    for (int32_t k = 0; k < d->state[i].rank && model_orders(d); k++) sb_fmt(b, " %lld", (long long)d->orders[axis++]);
+    sb_putc(b, '\n');
+  }
   if (model_states(d))
     sb_fmt(
         b,

@@ -31,6 +31,18 @@ static const ek_rt_tensor *tensors(ctx *c, emodule *m, const io *v, uint32_t n) 
   }
   return r;
 }
+/* The axes of all states as they lie; NULL: all are row-major. */
+static const int64_t *orders(ctx *c, const program *p) {
+  VEC(int64_t) axes = {0};
+  bool any = false;
+  for (uint32_t i = 0; i < p->states.n; i++) {
+    const uint32_t *order = p->states.v[i].order;
+    any |= order != NULL;
+    for (uint32_t k = 0; k < p->inputs.v[p->inputs.n - p->states.n + i].rank; k++)
+      vec_push(ctx_arena(c), axes, order ? order[k] : k);
+  }
+  return any ? axes.v : NULL;
+}
 /* Without a program the first values, one after the other, are the weights, and every state has two places. */
 static void describe_states(ctx *c, emodule *m, const program *p, ek_rt_model *d) {
   const uint32_t n = m->states.n;
@@ -44,8 +56,10 @@ static void describe_states(ctx *c, emodule *m, const program *p, ek_rt_model *d
     if (x) sb_putn(&first, x->data, x->bytes);
   }
   if (!p) d->weights = (const uint8_t *)first.s, d->weight_bytes = (int64_t)first.n;
-  d->version = 3, d->states = n, d->between = all;
+  d->states = n, d->between = all;
   d->state = tensors(c, m, m->inputs.v + m->inputs.n - n, n);
+  if (p) d->orders = orders(c, p);
+  d->version = model_version(d);
 }
 ek_rt_model *describe(ctx *c, emodule *m, const program *p, const char *name, const char *memory) {
   ek_rt_model *d = NEW(ctx_arena(c), ek_rt_model);
@@ -340,10 +354,9 @@ static void open_library(ctx *c, ek_module *m, const char *path, const char *nam
     const ek_rt_model *(*info)(void) = (const ek_rt_model *(*)(void))dlsym(m->lib, symbol);
     if (!info) ctx_fail(c, E_MODEL, "%s: %s cannot be called", name, symbol);
     const ek_rt_model *d = info();
-    if (d->version != 2 && d->version != 3)
-      ctx_fail(c, E_UNSUPPORTED,
-               "%s has descriptor version %lld, this Einkorn reads versions 2 and 3: compile it again", name,
-               (long long)d->version);
+    if (d->version < 2 || d->version > 4)
+      ctx_fail(c, E_UNSUPPORTED, "%s has descriptor version %lld, this Einkorn reads versions 2 to 4: compile it again",
+               name, (long long)d->version);
     const char *missing;
     size_t len;
     if (d->cpu && !cpu_meets(d->cpu, &missing, &len))

@@ -1,7 +1,8 @@
 /* The states of a run object: what stays from one execute to the next. A state in place has one piece of memory,
  * another two, the one with the current value and the one that the next run writes to; after a run that went well they
  * change parts. So nothing is copied between runs. A state begins with its first value as soon as its sizes are known,
- * and whenever it is reset. */
+ * and whenever it is reset. A program may keep a state, and its first value, in another order of its axes than
+ * row-major; what is given and shown is row-major, and converted here. */
 #include "driver/driver.h"
 #include <string.h>
 
@@ -14,6 +15,8 @@ typedef struct run_state {
   bool lost;                 /* a run that failed may have changed it */
   size_t bytes;              /* bytes of a place */
   uint8_t *place[2];         /* the current value, and where the next one goes; the same where it is in place */
+  const int64_t *order;      /* its axes as they lie, outermost first; NULL: row-major */
+  uint8_t *shown;            /* with an order: the value that was shown last, row-major; NULL: none was */
 } run_state;
 struct run_states {
   const memory *mem;      /* where memory comes from */
@@ -30,13 +33,19 @@ run_states *states_new(const memory *mem, const ek_rt_model *d, bool *ok) {
   run_states *s = mem_zero(mem, sizeof *s + (size_t)n * sizeof *s->v);
   if (!s) return *ok = false, NULL;
   s->mem = mem, s->weights = d->weights, s->n = n;
-  for (int64_t i = 0; i < n; i++) s->v[i].t = &d->state[i], s->v[i].rule = &d->between[i];
+  const int64_t *orders = model_orders(d);
+  for (int64_t i = 0, at = 0; i < n; at += d->state[i++].rank) {
+    run_state *x = &s->v[i];
+    x->t = &d->state[i], x->rule = &d->between[i];
+    for (int32_t k = 0; k < x->t->rank && orders && !x->order; k++)
+      if (orders[at + k] != k) x->order = orders + at;
+  }
   return s;
 }
 static void drop(const run_states *s, run_state *x) {
   if (x->place[1] != x->place[0]) mem_put(s->mem, x->place[1]);
-  mem_put(s->mem, x->place[0]);
-  x->place[0] = x->place[1] = NULL;
+  mem_put(s->mem, x->place[0]), mem_put(s->mem, x->shown);
+  x->place[0] = x->place[1] = x->shown = NULL;
   x->sized = false;
 }
 void states_free(run_states *s) {
@@ -117,6 +126,25 @@ void states_after(run_states *s, bool good) {
   }
 }
 
+/* ---- another order than row-major ------------------------------------------------------------ */
+/* Between a value as the program keeps it and the same value row-major. */
+static void convert(const run_state *x, uint8_t *kept, uint8_t *rows, bool to_rows) {
+  const int32_t rank = x->t->rank;
+  const size_t size = ek_type_bytes((ek_type)x->t->type);
+  int64_t at[EK_MAX_RANK] = {0}, step[EK_MAX_RANK], n = 1;
+  for (int32_t k = rank; k-- > 0; n *= x->dims[k]) step[k] = n;
+  const int64_t in = x->order[rank - 1], row = x->dims[in];
+  for (int64_t done = 0; done < n; done += row) { /* the places of the axis that lies innermost */
+    int64_t from = 0;
+    for (int32_t k = 0; k < rank; k++) from += at[k] * step[k];
+    for (int64_t i = 0; i < row; i++) {
+      uint8_t *a = kept + (size_t)(done + i) * size, *b = rows + (size_t)(from + i * step[in]) * size;
+      memcpy(to_rows ? b : a, to_rows ? a : b, size);
+    }
+    for (int32_t k = rank - 1; k-- > 0 && ++at[x->order[k]] == x->dims[x->order[k]];) at[x->order[k]] = 0;
+  }
+}
+
 /* ---- by name --------------------------------------------------------------------------------- */
 /* NULL: there is none, which is told with those there are. */
 static run_state *find(run_states *s, const char *name, text *why) {
@@ -149,7 +177,11 @@ ek_code states_snapshot(run_states *s, const char *name, ek_array *out, text *wh
   ek_code code = x ? settle(s, x, why) : EK_USAGE;
   if (code) return code;
   if (x->lost) return tell(why, EK_USAGE, x, "was being changed when an earlier run failed: it holds nothing");
-  *out = (ek_array){.name = x->t->name, .type = (ek_type)x->t->type, .rank = x->t->rank, .data = x->place[0]};
+  if (x->order && !x->shown && !(x->shown = mem_get(s->mem, x->bytes ? x->bytes : 1)))
+    return tell(why, EK_MEMORY, x, "cannot be shown: out of memory");
+  if (x->order && x->bytes) convert(x, x->place[0], x->shown, true);
+  *out = (ek_array){
+      .name = x->t->name, .type = (ek_type)x->t->type, .rank = x->t->rank, .data = x->order ? x->shown : x->place[0]};
   memcpy(out->dims, x->dims, sizeof out->dims);
   out->bytes = x->bytes;
   return EK_OK;
@@ -166,7 +198,10 @@ ek_code states_restore(run_states *s, const ek_array *from, text *why) {
     return tell(why, EK_SHAPE, x, "cannot hold this: the bytes are not what the sizes and the type make");
   ek_code code = x->sized && same_dims(x, from->dims) ? EK_OK : get_memory(s, x, from->dims, why);
   if (code) return code;
-  if (x->bytes) memmove(x->place[0], from->data, x->bytes);
+  if (x->bytes && x->order && !EK_PLANTED("run-state-order"))
+    convert(x, x->place[0], (uint8_t *)(uintptr_t)from->data, false);
+  else if (x->bytes)
+    memmove(x->place[0], from->data, x->bytes);
   x->begun = true, x->lost = false;
   return EK_OK;
 }

@@ -288,8 +288,8 @@ program *program_build(splan *s, const char *name) {
   }
   buffers(&k, &mem);
   for (uint32_t i = 0; i < k.m->states.n; i++) {
-    const tid first = k.m->states.v[i];
-    vec_push(a, p->states, ((pstate){first ? k.buffer[s->layouts[first].buffer] : 0, s->in_place[i]}));
+    const state_plan *x = &s->states[i];
+    vec_push(a, p->states, ((pstate){.first = k.buffer[x->first], .in_place = x->in_place, .order = x->order}));
   }
   k.roomed = NEWN(a, bool, p->outputs.n + mem.rooms.n + 1);
   block_steps(&k, 0, &p->steps);

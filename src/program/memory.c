@@ -411,7 +411,8 @@ static sz place_open(mp *k, const ent *es, uint32_t n, bool late) {
 }
 /* What a state begins with is among the weights. */
 static void use_states(mp *k) {
-  for (uint32_t i = 0; i < k->m->states.n; i++) touch_tensor(k, k->m->states.v[i]);
+  for (uint32_t i = 0; i < k->m->states.n; i++)
+    if (k->p->plan->states[i].first) touch(k, k->p->plan->states[i].first, k->pos, k->pos);
 }
 void memory_plan(memplan *p) {
   splan *s = p->plan;

@@ -9,8 +9,8 @@
  *              buffer %N[.name]: KIND type x SIZE PLACE [halo VALUE]     numbered from 1 without gaps
  *                  PLACE of input, output: number N;  weights: in SIZE at N sha256:digest;  arena: in SIZE [late]
  *                                                     at SIZE steps FIRST..LAST
- *              state "input" = "output" (in place | exchanged) [first %N[.name]]     of the last inputs and outputs,
- *              in their order
+ *              state "input" = "output" (in place | exchanged) [first %N[.name]] [order AXIS ..]     of the last
+ *              inputs and outputs, in their order
  *              STEP
  *   STEP       launch K(ARG, ...) chunks SIZE [scratch SIZE] [parallel [where SIZE >= 0]]      ARG: SIZE,
  *              scratch, or [out] %N[.name] [+ NUMBER], a pointer to that element
@@ -331,6 +331,12 @@ static void state_line(rd *r) {
   s.in_place = word(r, "in");
   want_word(r, s.in_place ? "place" : "exchanged");
   if (word(r, "first")) s.first = buffer_ref(r);
+  if (word(r, "order")) {
+    const uint32_t rank = p->inputs.v[i].rank;
+    uint32_t *order = NEWN(r->a, uint32_t, rank + 1);
+    for (uint32_t d = 0; d < rank; d++) order[d] = count(r);
+    s.order = order;
+  }
   vec_push(r->a, p->states, s);
 }
 static pcheck check(rd *r) { /* Reads a condition after `fail`. */

@@ -90,6 +90,9 @@ static void states(pp *k) {
         string(k, p->outputs.v[p->outputs.n - p->states.n + i].name),
         sb_put(k->b, s->in_place ? " in place" : " exchanged");
     if (s->first) sb_put(k->b, " first "), ref(k, s->first);
+    if (s->order) sb_put(k->b, " order");
+    for (uint32_t d = 0; s->order && d < p->inputs.v[p->inputs.n - p->states.n + i].rank; d++)
+      sb_fmt(k->b, " %u", s->order[d]);
     sb_putc(k->b, '\n');
   }
 }

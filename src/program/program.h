@@ -27,6 +27,7 @@
  *   inputs and outputs, and belongs to a run object; no sizes are handed over for them. A state `in place` has one
  *   piece, which is both: no step reads the old value after one wrote to the new one, and a launch that does both
  *   reads each place where it writes it. One that is `exchanged` has two, which change parts from run to run.
+ *   Either may lie in another order than row-major, its first value too: who looks into it between runs converts.
  *
  * The object stands on its own: it refers to the loop module with its kernels, but not to the levels above. So
  * its text (print.c) reads back (parse.c) as an equal object, of which program_functions makes the same
@@ -70,8 +71,9 @@ typedef struct pbuffer {
 } pbuffer;
 /* What stays from run to run. */
 typedef struct pstate {
-  uint32_t first; /* buffer of weights with its first value; 0: zeros */
-  bool in_place;  /* old and new value are one memory */
+  uint32_t first;        /* buffer of weights with its first value; 0: zeros */
+  bool in_place;         /* old and new value are one memory */
+  const uint32_t *order; /* its axes as they lie in memory, outermost first; NULL: row-major */
 } pstate;
 /* One element of a buffer. */
 typedef struct place {

@@ -441,6 +441,14 @@ static void overlaps(vf *k) {
     }
 }
 /* ---- states ---------------------------------------------------------------------------------- */
+static bool is_permutation(const uint32_t *order, uint32_t rank) {
+  uint32_t had = 0;
+  for (uint32_t i = 0; i < rank; i++) {
+    if (order[i] >= rank || had >> order[i] & 1) return false;
+    had |= 1u << order[i];
+  }
+  return true;
+}
 static void states(vf *k) {
   const program *p = k->p;
   for (uint32_t i = 0; i < p->states.n; i++) {
@@ -451,6 +459,7 @@ static void states(vf *k) {
     const pbuffer *b = s->first < p->buffers.n ? &p->buffers.v[s->first] : NULL;
     if (!b || (s->first && (b->kind != BUF_WEIGHTS || b->type != in->type || !sym_eq(k->c, b->elems, product(k, in)))))
       err(k, "state %s: %%%u cannot be its first value", in->name, s->first);
+    if (s->order && !is_permutation(s->order, in->rank)) err(k, "state %s: its order has not each axis once", in->name);
   }
 }
 /* After the walk: one memory is read as the old value only before it is written as the new one. */

@@ -12,7 +12,8 @@ typedef void (*ek_rt_kernel)(const int64_t *args, int64_t lo, int64_t hi, int64_
 /* What one run of a compiled model gets. Compiled main functions read and write exactly this record. All fields are
  * 64 bits wide, in this order. */
 typedef struct ek_rt_call {
-  /* one pointer per input, in the model's order, then one per state: its old value; elements dense and row-major */
+  /* one pointer per input, in the model's order, then one per state: its old value. Elements are dense and
+   * row-major, those of states in their order (ek_rt_model.orders) */
   const void *const *in;
   /* one pointer per output, then one per state: where its new value goes; room for the largest size that plan() gave */
   void *const *out;
@@ -58,7 +59,7 @@ typedef struct ek_rt_state {
 typedef struct ek_rt_pool ek_rt_pool;
 /* Descriptor of a compiled model: what NAME_info() returns. */
 typedef struct ek_rt_model {
-  int64_t version;         /* version of this layout: 2, or 3 where there are states */
+  int64_t version;         /* version of this layout: 2; 3 where there are states; 4 where they have `orders` */
   const char *name;        /* NAME of the functions NAME_run and NAME_info */
   int64_t inputs;          /* number of inputs */
   int64_t outputs;         /* number of outputs */
@@ -78,5 +79,8 @@ typedef struct ek_rt_model {
   int64_t states;             /* version 3: number of states */
   const ek_rt_tensor *state;  /* version 3: what they are, under the names of their inputs */
   const ek_rt_state *between; /* version 3: what becomes of them between runs */
+  /* version 4: how they lie in memory: the axes of each, outermost first, those of one state behind those of another;
+   * NULL: row-major */
+  const int64_t *orders;
 } ek_rt_model;
 #endif

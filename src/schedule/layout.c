@@ -1,9 +1,9 @@
 /* Where does every tensor lie?
  *
- * Inputs and outputs are row-major, by contract. Of the others, in execution order, it is decided how they are stored:
- * the order of the axes (layout_order.c), a halo and padding (layout_room.c), or what a text states instead
- * (storage.c). That decision (storage) is recorded, and makes the layout. A tensor that is only a piece of another one
- * (a placement without a kernel) gets its place inside that one's buffer.
+ * Inputs and outputs are row-major, by contract, but for those of states (layout_state.c). Of the others, in execution
+ * order, it is decided how they are stored: the order of the axes (layout_order.c), a halo and padding (layout_room.c),
+ * or what a text states instead (storage.c). That decision (storage) is recorded, and makes the layout. A tensor that
+ * is only a piece of another one (a placement without a kernel) gets its place inside that one's buffer.
  */
 #include "schedule/kernel.h"
 #include "schedule/layout_in.h"
@@ -37,6 +37,13 @@ layout layout_dense(splan *p, const sz *shape, uint32_t rank, const uint32_t *or
 bool layout_materialised(const splan *p, tid t) { return p->layouts[t].buffer != 0; }
 bool layout_inside(const emodule *m, const stage *s) {
   return s->kernel && s->updates.n && m->kernels.v[s->kernel - 1].cls == KC_BLOCKS;
+}
+
+layout layout_permuted(splan *p, const tensor *t, const uint32_t *order, uint32_t buffer) {
+  sz elems;
+  layout l = layout_dense(p, t->shape, t->rank, order, &elems);
+  l.buffer = buffer;
+  return l;
 }
 
 /* ---- which tensors need memory --------------------------------------------------------------- */
@@ -114,6 +121,7 @@ static uint32_t output_of(lay *L, tid t) {
 /* What a tensor may have of its own: its place is chosen here; no other tensor shares its memory. */
 typedef struct freedom {
   bool order; /* the order of its axes, and what a text states */
+  bool state; /* what a text states of a state, whose order is decided already (layout_state.c) */
   bool halo;  /* a halo */
   bool pads;  /* places that lie farther apart */
   bool steps; /* it has memory for one step of a recurrence only */
@@ -122,31 +130,36 @@ typedef struct freedom {
 static storage decide(lay *L, tid t, const uint32_t *order, const sz *shape, freedom may) {
   storage s = {0};
   memcpy(s.order, order, xt(L->m, t)->rank * sizeof *order);
-  order_no_leaps(L, t, s.order);
-  if (may.order) storage_follow_place(L, t), storage_follow_order(L, t, &s);
+  if (!may.state) order_no_leaps(L, t, s.order);
+  if (may.order || may.state) storage_follow_place(L, t);
+  if (may.state) storage_follow_state(L, t);
+  if (may.order) storage_follow_order(L, t, &s);
   if (may.halo) s.halo = L->halo[t];
   if (may.order) storage_follow_halo(L, t, &s);
   if (may.pads) room_pads(L, t, shape, &s);
-  if (may.order) storage_follow_pads(L, t, &s, may.steps), storage_record(L, t, &s);
+  if (may.order) storage_follow_pads(L, t, &s, may.steps);
+  if (may.order || may.state) storage_record(L, t, &s);
   return s;
 }
 static void own_buffer(lay *L, tid t, const uint32_t *order,
                        bool alone) { /* alone: no other tensor shares its memory */
   const tensor *x = xt(L->m, t);
-  const uint32_t output = output_of(L, t);
+  const uint32_t output = output_of(L, t), *state = alone ? state_order(L, t) : NULL;
   const bool computed = x->kind == TK_STAGE && !output;
   sz *shape = NEWN(L->a, sz, x->rank + 1u), elems;
   uint32_t step = 0;
   /* a tensor of a per-point recurrence has memory for one step */
   const bool walks = x->kind == TK_STAGE && kernel_is_point_recurrence(L->p, x->stage, &step, NULL);
   for (uint32_t i = 0; i < x->rank; i++) shape[i] = walks && i == step ? sym_int(L->c, 1) : x->shape[i];
+  if (state) order = state;
   const storage s = decide(L, t, order, shape,
                            (freedom){.order = computed && alone && L->mat[t] && L->p->level > 0,
+                                     .state = state != NULL,
                                      .halo = computed && L->p->level > 0,
                                      .pads = computed && alone && !walks,
                                      .steps = walks});
   layout *l = &L->p->layouts[t];
-  *l = in_order(L->p, shape, x->rank, output ? NULL : s.order, &s, &elems);
+  *l = in_order(L->p, shape, x->rank, output && !state ? NULL : s.order, &s, &elems);
   l->together = s.together, l->pieces = s.pieces;
   if (s.halo.any) l->fill = arena_dup(L->a, &s.halo.fill, sizeof s.halo.fill);
   if (walks) {
@@ -350,6 +363,7 @@ void layout_all(splan *p) {
     p->layouts[t].buffer = new_buffer(&L, b);
   }
   control_flow(&L);
+  state_layouts(&L);
   if (p->level > 0)
     for (uint32_t i = 0; i < m->stages.n; i++) { /* pieces of placements that have no kernel */
       stage *s = xs(m, i);

@@ -5,6 +5,8 @@
 void layout_all(splan *p);
 /* order: axes outer to inner, NULL: 0..rank-1 */
 layout layout_dense(splan *p, const sz *shape, uint32_t rank, const uint32_t *order, sz *elems);
+/* the layout of a tensor in this order, in that buffer */
+layout layout_permuted(splan *p, const tensor *t, const uint32_t *order, uint32_t buffer);
 /* an axis' stride, longer by some lines if so many of its places, `steps` apart, would fall on too few sets of the
  * nearest cache; size: of an element, in bytes */
 sz layout_padded_stride(splan *p, sz stride, int64_t size, int64_t steps, int64_t count);

@@ -14,15 +14,16 @@ typedef struct place {
   uint32_t update; /* number of its update */
 } place;
 typedef struct lay {
-  splan *p;        /* the plan */
-  emodule *m;      /* the module */
-  ctx *c;          /* context */
-  arena *a;        /* memory */
-  bool *mat;       /* per tensor: it has memory */
-  halo_room *halo; /* per tensor: the one that spares its readers their guards */
-  place *in;       /* per tensor: placement that it stands in */
-  uint32_t *leaps; /* per tensor: axes in which its readers go on by whole vectors, or more */
-  u32vec *readers; /* per tensor: the stages whose values load it, in order; NULL: not asked for yet */
+  splan *p;         /* the plan */
+  emodule *m;       /* the module */
+  ctx *c;           /* context */
+  arena *a;         /* memory */
+  bool *mat;        /* per tensor: it has memory */
+  halo_room *halo;  /* per tensor: the one that spares its readers their guards */
+  place *in;        /* per tensor: placement that it stands in */
+  uint32_t *leaps;  /* per tensor: axes in which its readers go on by whole vectors, or more */
+  u32vec *readers;  /* per tensor: the stages whose values load it, in order; NULL: not asked for yet */
+  uint32_t **state; /* per state: its axes, outermost first; NULL: not chosen, row-major. NULL: there are no states */
 } lay;
 /* How a tensor lies in memory of its own: all that is decided of it. */
 typedef struct storage {
@@ -39,6 +40,9 @@ void order_preferred(lay *L, uint32_t stage, uint32_t *order); /* as its stage a
 void order_sums_last(lay *L, tid t, uint32_t rank, uint32_t *order);
 /* a placement whose readers would gather along its innermost axis gets another one */
 void order_no_leaps(lay *L, tid t, uint32_t *order);
+/* cycles that a vector of the stage saves against single lanes, as the tensors lie now; stored: it stores its own */
+double order_saves(lay *L, uint32_t stage, bool stored);
+u32vec order_readers(lay *L, tid t);         /* the stages whose values load the tensor, in order */
 void order_leaps_of(lay *L, uint32_t stage); /* notes lay.leaps of what the stage reads; readers come before */
 
 /* layout_room.c: the room around axes and between their places */
@@ -53,12 +57,18 @@ bool room_may_grow(lay *L, tid t, const uint32_t *order, uint32_t at);
 /* pads, so that what is wanted together falls on different sets of the nearest cache; shape: what has memory */
 void room_pads(lay *L, tid t, const sz *shape, storage *s);
 
+/* layout_state.c: how states lie. Inputs, constants and what passes through control flow have their layouts. */
+void state_layouts(lay *L);
+/* the axes, outermost first, of the state whose new value the tensor is; NULL: it is none, or its order not chosen */
+const uint32_t *state_order(const lay *L, tid t);
+
 /* storage.c: what a text states of a tensor's storage, and what is recorded of it. Each keeps what is not stated, and
  * refuses what cannot be. */
 void storage_separate(splan *p); /* before layouts: copies to their places the parts that a text keeps apart */
 void storage_follow_place(lay *L, tid t);
 void storage_follow_order(lay *L, tid t, storage *s);
 void storage_follow_halo(lay *L, tid t, storage *s);
+void storage_follow_state(lay *L, tid t); /* of a state, whose order is followed: it has no room for more */
 /* steps: the tensor has memory for one step of a recurrence */
 void storage_follow_pads(lay *L, tid t, storage *s, bool steps);
 void storage_record(lay *L, tid t, const storage *s);

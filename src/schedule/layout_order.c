@@ -99,27 +99,31 @@ static choice choose(lay *L, index_view *iv, uint32_t si, const map *stored, acc
   group_accesses(iv, &one, stored, acc);
   return tile_choose(iv, &one, acc, &dom, &red, &(tile_given){0});
 }
+double order_saves(lay *L, uint32_t si, bool stored) {
+  arena *a = arena_new(L->c);
+  map *stores = map_new(a);
+  index_view iv;
+  accesses acc = {0};
+  if (stored) map_putu(stores, xs(L->m, si)->tensor, 1);
+  const sym_draft draft = sym_draft_begin(L->c);
+  const double saved = choose(L, &iv, si, stores, &acc, a).saved;
+  sym_draft_end(L->c, &draft);
+  arena_free(a);
+  return saved;
+}
 /* How well its lanes run, where it lies as it will if that is known: an output does in rows. */
 static double reader_saves(lay *L, uint32_t si) {
   stage *s = xs(L->m, si);
   layout had = L->p->layouts[s->tensor];
-  arena *a = arena_new(L->c);
-  map *stored = map_new(a);
-  index_view iv;
+  bool output = false;
   sz elems;
-  accesses acc = {0};
-  for (uint32_t i = 0; i < L->m->outputs.n; i++)
-    if (L->m->outputs.v[i].t == s->tensor)
-      map_putu(stored, s->tensor, 1),
-          L->p->layouts[s->tensor] = layout_dense(L->p, xt(L->m, s->tensor)->shape, s->naxes, NULL, &elems);
-  const sym_draft draft = sym_draft_begin(L->c);
-  const double saved = choose(L, &iv, si, stored, &acc, a).saved;
-  sym_draft_end(L->c, &draft);
-  arena_free(a);
+  for (uint32_t i = 0; i < L->m->outputs.n; i++) output |= L->m->outputs.v[i].t == s->tensor;
+  if (output) L->p->layouts[s->tensor] = layout_dense(L->p, xt(L->m, s->tensor)->shape, s->naxes, NULL, &elems);
+  const double saved = order_saves(L, si, output);
   L->p->layouts[s->tensor] = had;
   return saved;
 }
-static u32vec readers_of(lay *L, tid t) {
+u32vec order_readers(lay *L, tid t) {
   if (L->readers) return L->readers[t];
   L->readers = NEWN(L->a, u32vec, L->m->tensors.n);
   for (uint32_t r = 0; r < L->m->stages.n; r++) {
@@ -140,7 +144,7 @@ static void wanted(lay *L, uint32_t si, uint32_t *order) {
   double best = 0;
   uint32_t in = 0;
   if (!rank) return;
-  const u32vec readers = readers_of(L, s->tensor);
+  const u32vec readers = order_readers(L, s->tensor);
   /* which axis innermost? As it stands first. One of open size may be too short for lanes. */
   for (uint32_t i = rank; i-- > 0;) {
     uint32_t o[MAX_RANK];

@@ -254,6 +254,25 @@ contents pack_contents(emodule *m, tid t, const packing *k) {
   x.pack = k;
   return x;
 }
+uint32_t pack_permuted(splan *p, tid t, const uint32_t *order) {
+  const tensor *x = xt(p->m, t);
+  int64_t step[MAX_RANK], size[MAX_RANK], elems = 1;
+  packing *k = NEW(p->l->a, packing);
+  k->size = et_bytes(x->type), k->panels = 1;
+  for (uint32_t d = x->rank; d-- > 0;) step[d] = elems, size[d] = sym_int_or(p->m->c, x->shape[d], 0), elems *= size[d];
+  if (!elems) return p->layouts[t].buffer;
+  for (uint32_t i = 0; i + 1 < x->rank; i++) add_dim(k, false, size[order[i]], step[order[i]]);
+  k->lanes = k->nr = size[order[x->rank - 1]], k->lane_step = step[order[x->rank - 1]];
+  k->depth = elems / k->lanes;
+  vec_push(p->l->a, p->buffers,
+           ((buffer){.kind = BUF_WEIGHTS,
+                     .type = x->type,
+                     .name = arena_fmt(p->l->a, "%s.packed", x->name),
+                     .elems = sym_int(p->m->c, elems),
+                     .tensor = t,
+                     .from = pack_contents(p->m, t, k)}));
+  return p->buffers.n - 1;
+}
 /* Variables that count through a constant while it is packed. */
 typedef struct pack_vars {
   nvar v[MAX_RANK * 2]; /* those that select, then those of the reduction */

@@ -29,7 +29,7 @@
  * @9f3a2c41d0e7b655:2 is the second kernel with this hash; without :2 all are meant. A kernel may also be named by its
  * number alone. A tensor goes by its name, which is unique in a module and comes from the model. There is one for each
  * tensor in memory whose place is chosen: not for inputs, outputs and constants (row-major), nor for what passes into
- * and out of branches and loops.
+ * and out of branches and loops; but for the new value of a state, whose old value lies like it.
  *
  * The schedule of a compilation is recorded while it is made, where it is asked for (schedule_opts.record). A text
  * that is given (schedule_opts.schedules) replaces what it states; what it does not state is decided as ever, for what

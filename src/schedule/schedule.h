@@ -168,6 +168,12 @@ typedef struct reading {
   ex sum;  /* the sum in which it stands, or 0 */
 } reading;
 typedef VEC(reading) readings;
+/* What is decided of a state. */
+typedef struct state_plan {
+  bool in_place;         /* its old and its new value are one memory (state.c) */
+  const uint32_t *order; /* its axes as they lie, outermost first (layout_state.c); NULL: row-major */
+  uint32_t first;        /* buffer of weights with its first value, in that order; 0: zeros */
+} state_plan;
 typedef struct splan {
   emodule *m;      /* module that is scheduled */
   lmodule *l;      /* gets the functions */
@@ -186,7 +192,7 @@ typedef struct splan {
   layout *layouts;     /* per tensor */
   /* per tensor: how it is stored, where that is chosen; NULL: nobody asks */
   tensor_record **storages;
-  bool *in_place; /* per state: its old and its new value are one memory (state.c); NULL: there are no states */
+  state_plan *states; /* one for each of the module's; NULL: there are none */
   /* per tensor: when its kernel begins, what its stage has before its updates lies there already; NULL: of none */
   bool *begun;
   readings *readers;    /* per tensor: the loads that read it */

@@ -149,14 +149,14 @@ void schedule_states(splan *p) {
   if (!m->states.n) return;
   arena *a = arena_new(m->c);
   order k = {.p = p, .m = m, .a = a, .stage_at = NEWN(a, uint32_t, m->stages.n + 1)};
-  p->in_place = NEWN(p->l->a, bool, m->states.n);
+  p->states = NEWN(p->l->a, state_plan, m->states.n);
   p->begun = NEWN(p->l->a, bool, m->tensors.n);
   walk(&k, 0, UINT32_MAX);
   for (uint32_t i = 0; i < m->states.n && !begins_again(m); i++) {
     const tid old = expr_state_in(m, i), new = expr_state_out(m, i);
     bool begins;
-    p->in_place[i] = in_place(&k, old, new, &begins);
-    if (p->in_place[i] && begins) p->begun[new] = true;
+    p->states[i].in_place = in_place(&k, old, new, &begins);
+    if (p->states[i].in_place && begins) p->begun[new] = true;
   }
   arena_free(a);
 }

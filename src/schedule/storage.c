@@ -174,6 +174,13 @@ void storage_follow_pads(lay *L, tid t, storage *s, bool steps) {
                    number(L, t, d, i + 1, (int64_t)(L->p->t->l1 / max64(1, L->p->t->l1_ways) / et_bytes(x->type)));
   }
 }
+void storage_follow_state(lay *L, tid t) {
+  for (primitive is = P_HALO; is <= P_PAD; is++) {
+    const directive *d = stated(L->p, t, is);
+    if (d && !is_none(d))
+      refuse(L->c, xt(L->m, t)->name, d, "the tensor is a state: it has memory for its elements only");
+  }
+}
 void storage_refuse_piece(lay *L, tid piece, tid whole) {
   const directive *d = stated(L->p, whole, P_LAYOUT), *pad = stated(L->p, whole, P_PAD);
   const char *name = xt(L->m, whole)->name, *of = xt(L->m, piece)->name;

@@ -99,4 +99,6 @@ choice tile_choose(index_view *iv, const u32vec *stages, const accesses *acc, co
                    const tile_given *given);
 /* pack.c: what shall lie beside access `at`, which the sum reads; false: it lies beside another one */
 bool pack_interleaved(index_view *iv, const accesses *acc, uint32_t at, ex sum, interleaved *out);
+/* pack.c: a buffer with the constant's elements in this order of its axes, outermost first; its number */
+uint32_t pack_permuted(splan *p, tid t, const uint32_t *order);
 #endif

@@ -49,6 +49,10 @@
   "stage e: f32[n<2, h<65, o<50, c<96] = sum[k<6] x[n, h, o, k] * a[k, c]\n"                                           \
   "stage y: f32[n2<2, h2<33, o2<25, c2<96] out = sum[i<3, j<3] (load e[n2, 2*h2 + i - 1, 2*o2 + j - 1, c2] else 0.0) " \
   "* w[i, j, c2]\noutput y \"y\"\n"
+#define STATE                                                                                                          \
+  "tensor x: f32[8, 12] input \"x\"\ntensor s: f32[8, 12] input \"s\"\n"                                               \
+  "stage v: f32[a<8, b<12] out = x[a, b] - s[a, b]\nstage y: f32[c<8] out = sum[k<12] s[c, k]\n"                       \
+  "output y \"y\"\noutput v \"v\" state s\n"
 #define FOLD                                                                                                           \
   "tensor x: f32[4, 4, 32] input \"x\"\ntensor w: f32[32, 8] const @\n"                                                \
   "stage y: f32[b<4, r<4, c<8] out = sum[k<32] x[r, b, k] * w[k, c]\noutput y \"y\"\n"
@@ -197,6 +201,11 @@ static const row rows[] = {
      "given:3:3: tensor v: halo: the tensor would be many times as large"},
     {STEPS, "x86-64-v3", "schedules 1\ntensor k {\n  pad d 4\n}\n",
      "given:3:3: tensor k: pad: only one step of the tensor is in memory"},
+    {STATE, "x86-64-v3", "schedules 1\ntensor v {\n  pad a 8\n}\n",
+     "given:3:3: tensor v: pad: the tensor is a state: it has memory for its elements only"},
+    {STATE, "x86-64-v3", "schedules 1\ntensor v {\n  halo a 1 1 fill 0\n}\n",
+     "given:3:3: tensor v: halo: the tensor is a state: it has memory for its elements only"},
+    {STATE, "x86-64-v3", "schedules 1\ntensor v {\n  layout a\n}\n", "given:3:3: tensor v: layout: b is missing"},
     {"crnn", "x86-64-v3", "schedules 1\ntensor GRU_0.GX {\n  pad t 8\n}\n",
      "given:3:3: tensor GRU_0.GX: pad: a variable counts t together with what is inside of it"},
     {"unet", "x86-64-v3", "schedules 1\ntensor piece {\n  in Relu_1.Y at i2 1\n}\n",

@@ -290,6 +290,86 @@ static void open_sizes(void **state) {
     ek_session_destroy(u.s);
   }
 }
+/* A graph whose state s becomes s2, which body computes, and begins with `first`. */
+static void with_first(char *text, size_t room, const char *body, const float *first, int n) {
+  int at = snprintf(text, room,
+                    "graph \"g\" {\n input s: f32[2, 3, 5]\n input x: f32[1, 5]\n input at: i64[1, 2]\n const half: "
+                    "f32[] = [0.5]\n const w: f32[5, 5] = [1, 2, -1, 0, 1, 0, 1, 0, -2, 1, 1, 0, 0, 0, 1, 0, 0, 1, 1, "
+                    "0, 0, 1, 0, 0, -1]\n %s\n y = ReduceSum(s2) {keepdims = 0}\n output y\n output s2 state s first "
+                    "f32[2, 3, 5] = [",
+                    body);
+  for (int i = 0; i < n; i++) at += snprintf(text + at, room - (size_t)at, "%s%g", i ? ", " : "", (double)first[i]);
+  snprintf(text + at, room - (size_t)at, "]\n}\n");
+}
+/* A state lies in the order that a schedule states, and is given and shown row-major: the first value, snapshots, what
+ * is restored. */
+static void in_order(const char *body, const char *tensor, const char *axes, kind k) {
+  enum { SIZE = 2 * 3 * 5, RUNS = 4 };
+  char text[800], schedule[200];
+  float first[SIZE], x[5];
+  subject want, got;
+  ek_options o;
+  for (int i = 0; i < SIZE; i++) first[i] = (float)(i % 7) / 4;
+  with_first(text, sizeof text, body, first, SIZE);
+  snprintf(schedule, sizeof schedule, "schedules 1\ntensor %s {\n  layout %s\n}\n", tensor, axes);
+  want = made(text, NULL, EVAL);
+  ek_options_init(&o);
+  o.schedule = schedule;
+  if (make(&got, text, NULL, k, o)) fail_msg("%s: %s", axes, ek_message(got.s));
+  assert_int_equal(ek_run_create(got.code, 2, &got.r), EK_OK);
+  for (int turn = 0; turn < 3; turn++) {
+    ek_run *const runs[] = {want.r, got.r};
+    ek_array a;
+    for (int64_t run = 0; run < RUNS; run++) {
+      const int64_t at[] = {run % 2, (run * 2 + turn) % 3};
+      for (int i = 0; i < 5; i++) x[i] = (float)(run * 5 + i + turn) / 8;
+      for (int i = 0; i < 2; i++) {
+        give(runs[i], "at", at, sizeof at, 1, 2), give(runs[i], "x", x, sizeof x, 1, 5);
+        go(runs[i]);
+      }
+      assert_float_equal(*(const float *)ek_run_output_data(got.r, 0), *(const float *)ek_run_output_data(want.r, 0),
+                         1e-3);
+      assert_int_equal(ek_run_snapshot(want.r, "s", &a), EK_OK);
+      holds(got.r, "s", a.data, SIZE);
+    }
+    if (turn == 0) { /* the first value again */
+      for (int i = 0; i < 2; i++) ek_run_reset(runs[i], NULL);
+      holds(got.r, "s", first, SIZE);
+    } else { /* a snapshot of two runs before, and then one's own */
+      float kept[SIZE];
+      assert_int_equal(ek_run_snapshot(got.r, "s", &a), EK_OK);
+      memcpy(kept, a.data, sizeof kept);
+      for (int i = 0; i < 2; i++) go(runs[i]);
+      for (int i = 0; i < 2; i++) assert_int_equal(ek_run_restore(runs[i], "s", kept, sizeof kept, a.dims, 3), EK_OK);
+      assert_int_equal(ek_run_snapshot(got.r, "s", &a), EK_OK);
+      assert_int_equal(ek_run_restore(got.r, "s", a.data, sizeof kept, a.dims, 3), EK_OK);
+      holds(got.r, "s", kept, SIZE);
+    }
+  }
+  ek_session_destroy(want.s), ek_session_destroy(got.s);
+}
+static void orders(void **state) {
+  (void)state;
+  static const struct {
+    const char *body;   /* how the next value comes about */
+    const char *tensor; /* which it is */
+    const char *axes;   /* names of its axes */
+  } row[] = {
+      {"s2 = ScatterND(s, at, x)", "ScatterND_0.Y", "d0 d1 d2"},                    /* a row is written, in place */
+      {"h = Mul(s, half)\n s2 = Add(h, x)", "Add_1.C", "i0 i1 i2"},                 /* place by place */
+      {"p = MatMul(s, w)\n s2 = Add(p, x)", "Add_1.C", "i0 i1 i2"},                 /* two memories */
+      {"r = ReduceMax(s)\n h = Mul(s, r)\n s2 = Add(h, x)", "Add_2.C", "i0 i1 i2"}, /* read twice */
+  };
+  static const uint8_t orders[][3] = {{0, 2, 1}, {1, 0, 2}, {2, 0, 1}, {2, 1, 0}, {0, 1, 2}};
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+    for (size_t j = 0; j < sizeof orders / sizeof *orders; j++)
+      for (kind k = JIT; k <= SAVED; k++) {
+        char axes[16];
+        for (int d = 0; d < 3; d++) memcpy(axes + 3 * d, row[i].axes + 3 * orders[j][d], 2), axes[3 * d + 2] = ' ';
+        axes[8] = 0;
+        in_order(row[i].body, row[i].tensor, axes, k);
+      }
+}
 /* A profile counts the work by the sizes of the inputs alone. */
 static void profiled(void **state) {
   (void)state;
@@ -389,6 +469,28 @@ static void program_text(void **state) {
   /* it never changes */
   says("graph \"g\" {\n input t: f32[6]\n y = Neg(t)\n output y\n output t\n}\n", "t=t", "in place\n", "out %1");
 }
+/* The cost decides: products of several rows with a cache want its length innermost, those of one row do not, nor those
+ * of a short cache, or of one whose length is open. */
+static void chosen_orders(void **state) {
+  (void)state;
+  static const struct {
+    const char *rows;   /* rows of a product for each head */
+    const char *length; /* of the cache */
+    const char *want;   /* how it lies */
+  } row[] = {{"4", "256", "in place order 0 1 3 2\n"},
+             {"1", "256", "in place\n"},
+             {"4", "L", "in place\n"},
+             {"4", "16", "in place\n"}};
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    char text[600];
+    snprintf(text, sizeof text,
+             "graph \"g\" {\n input q: f32[1, 2, %s, 32]\n input k: f32[1, 2, 1, 32]\n input pos: i64[1]\n input n: "
+             "f32[%s]\n input past: f32[1, 2, %s, 32]\n keys = TensorScatter(past, k, pos)\n turned = Transpose(keys) "
+             "{perm = [0, 1, 3, 2]}\n p = MatMul(q, turned)\n y = Add(p, n)\n output y\n output keys\n}\n",
+             row[i].rows, row[i].length, row[i].length);
+    says(text, "keys=past", row[i].want, NULL);
+  }
+}
 static void same_text(const char *level, const char *one, const char *two) {
   if (strcmp(one, two) != 0) fail_msg("%s:\n%s\n----\n%s", level, one, two);
 }
@@ -464,6 +566,37 @@ static void read_too_late(void **state) {
     bool told = false;
     for (const diag *d = diag_first(c); d; d = d->next) told |= strstr(d->text, "is in place: step") != NULL;
     if (good != row[i].good || told == good) fail_msg("%zu", i);
+    ctx_free(c);
+  }
+}
+
+/* An order names each axis once. */
+static void order_texts(void **state) {
+  (void)state;
+  static const struct {
+    const char *order; /* of the state */
+    bool good;         /* the verifier takes it */
+  } row[] = {{"", true}, {" order 0 1", true}, {" order 1 0", true}, {" order 1 1", false}, {" order 0 2", false}};
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    ctx *c = ctx_new();
+    const char *text = arena_fmt(
+        ctx_arena(c),
+        "program \"p\"\ninput \"s\": f32[2, 3]\noutput \"s2\": f32[2, 3]\narena 0 bytes\nscratch 0 bytes per worker\n"
+        "weights 0 bytes\nbuffer %%1: input f32 x 6 number 0\nbuffer %%2: output f32 x 6 number 0\nstate \"s\" = "
+        "\"s2\" "
+        "exchanged%s\nlaunch k(%%1, out %%2) chunks 1\nkernels\n\nkernel k(ptr f32 a read, ptr f32 b read write) {\n "
+        "%%1 "
+        "= param a\n %%2 = param b\n %%3 = load f32 %%1 0\n store %%2 0 %%3\n}\n",
+        row[i].order);
+    sbuf b = sbuf_new(ctx_arena(c));
+    program *p = program_parse(c, text, "test");
+    assert_non_null(p);
+    const bool good = program_verify(p, "test");
+    bool told = false;
+    for (const diag *d = diag_first(c); d; d = d->next) told |= strstr(d->text, "its order has not") != NULL;
+    if (good != row[i].good || told == good) fail_msg("%zu", i);
+    program_print(p, &b);
+    if (!strstr(b.s, arena_fmt(ctx_arena(c), " exchanged%s\n", row[i].order))) fail_msg("%s", b.s);
     ctx_free(c);
   }
 }
@@ -648,7 +781,8 @@ int main(void) {
       cmocka_unit_test(first_values),  cmocka_unit_test(open_sizes),   cmocka_unit_test(profiled),
       cmocka_unit_test(begins_again),  cmocka_unit_test(program_text), cmocka_unit_test(texts),
       cmocka_unit_test(read_too_late), cmocka_unit_test(refused),      cmocka_unit_test(refused_calls),
-      cmocka_unit_test(decoders),      cmocka_unit_test(no_copies),    cmocka_unit_test(patterns),
+      cmocka_unit_test(decoders),      cmocka_unit_test(no_copies),    cmocka_unit_test(orders),
+      cmocka_unit_test(chosen_orders), cmocka_unit_test(order_texts),  cmocka_unit_test(patterns),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,7 +41,8 @@ static const char records[] =
     "ek_rt_main run;\n"
     "  const uint8_t *weights;\n  int64_t weight_bytes;\n  const char *memory;\n  ek_rt_pool *(*pool_create)(int64_t "
     "threads);\n  void (*pool_destroy)(ek_rt_pool *p);\n  const char *cpu;\n  int64_t states;\n  "
-    "const ek_rt_tensor *state;\n  const ek_rt_state *between;\n} ek_rt_model;\n#endif\n\n";
+    "const ek_rt_tensor *state;\n  const ek_rt_state *between;\n  const int64_t *orders; /* axes of each state as they "
+    "lie, outermost first; NULL: row-major */\n} ek_rt_model;\n#endif\n\n";
 
 /* f(x mod y) of floats by their bits: long division, one bit a step, exact. */
 #define FMOD(F, U, MANT, TOP, EXPMASK)                                                                                 \
@@ -213,6 +214,10 @@ static void descriptor(cem *e, sbuf *b, const code_model *x) {
   for (int64_t i = 0; i < d->states; i++)
     sb_fmt(b, "  {%lld, %lld},\n", (long long)d->between[i].first, (long long)d->between[i].places);
   if (d->states) sb_put(b, "};\n");
+  if (d->orders) sb_put(b, "static const int64_t orders[] = {");
+  for (int64_t i = 0, at = 0; i < d->states && d->orders; i++)
+    for (int32_t k = 0; k < d->state[i].rank; k++) sb_fmt(b, "%s%lld", at ? ", " : "", (long long)d->orders[at]), at++;
+  if (d->orders) sb_put(b, "};\n");
   sb_fmt(b, "int64_t %s_run(ek_rt_call *call);\nint64_t %s_run(ek_rt_call *call) {\n", x->name, x->name);
   if (x->weights.n) sb_put(b, "  if (!call->weights) call->weights = (const uint8_t *)weights;\n");
   if (strcmp(d->memory, "0") != 0)
@@ -221,14 +226,14 @@ static void descriptor(cem *e, sbuf *b, const code_model *x) {
   sb_fmt(
       b,
       "const ek_rt_model *%s_info(void);\nconst ek_rt_model *%s_info(void) {\n  static const ek_rt_model model = {%d, ",
-      x->name, x->name, d->states ? 3 : 2);
+      x->name, x->name, (int)model_version(d));
   c_string(b, x->name);
   sb_fmt(b, ", %lld, %lld, %s, %s, %s, %s_run, %s, %lld, ", (long long)d->inputs, (long long)d->outputs,
          d->inputs ? "in_tensors" : "NULL", d->outputs ? "out_tensors" : "NULL", e->idents[plan], x->name,
          x->weights.n ? "(const uint8_t *)weights" : "NULL", (long long)x->weights.n);
   c_string(b, d->memory);
-  sb_fmt(b, ", NULL, NULL, NULL, %lld, %s, %s};\n  return &model;\n}\n", (long long)d->states,
-         d->states ? "state_tensors" : "NULL", d->states ? "between" : "NULL");
+  sb_fmt(b, ", NULL, NULL, NULL, %lld, %s, %s, %s};\n  return &model;\n}\n", (long long)d->states,
+         d->states ? "state_tensors" : "NULL", d->states ? "between" : "NULL", d->orders ? "orders" : "NULL");
 }
 size_t c_source(ctx *c, const lmodule *m, const target *t, const code_model *x, sbuf *b) {
   arena *a = arena_new(c);

@@ -278,7 +278,12 @@ static void add_descriptor(whole *w, const code_model *x) {
   for (int64_t i = 0; i < d->states; i++)
     rule[2 * i] = K(d->between[i].first), rule[2 * i + 1] = K(d->between[i].places);
   if (d->states) rules = global(e, LLVMConstArray2(e->i64, rule, 2 * (uint64_t)d->states), "between", 8, true);
-  LLVMValueRef fields[] = {K(d->states ? 3 : 2),
+  VEC(LLVMValueRef) axes = {0};
+  for (int64_t i = 0, at = 0; i < d->states && d->orders; i++)
+    for (int32_t k = 0; k < d->state[i].rank; k++, at++) vec_push(a, axes, K(d->orders[at]));
+  LLVMValueRef orders =
+      d->orders ? global(e, LLVMConstArray2(e->i64, axes.v, axes.n), "orders", 8, true) : LLVMConstNull(e->ptr);
+  LLVMValueRef fields[] = {K(model_version(d)),
                            text(e, x->name),
                            K(d->inputs),
                            K(d->outputs),
@@ -294,7 +299,8 @@ static void add_descriptor(whole *w, const code_model *x) {
                            text(e, d->cpu),
                            K(d->states),
                            tensors(e, d->state, d->states),
-                           rules};
+                           rules,
+                           orders};
   _Static_assert(sizeof fields / sizeof *fields * 8 == sizeof(ek_rt_model), "ek_rt_model has other fields");
   LLVMValueRef model =
       global(e, LLVMConstStructInContext(e->lc, fields, sizeof fields / sizeof *fields, 0), "model", 8, true);

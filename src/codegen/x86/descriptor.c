@@ -63,6 +63,13 @@ static int64_t between(desc *d, const ek_rt_model *m) { /* Puts what becomes of 
   for (int64_t i = 0; i < m->states; i++) word(d, m->between[i].first), word(d, m->between[i].places);
   return m->states ? at : -1;
 }
+/* Puts the axes of the states as they lie; returns their place. */
+static int64_t orders(desc *d, const ek_rt_model *m) {
+  const int64_t at = (int64_t)d->o.part[ELF_DATA].n;
+  for (int64_t i = 0, k = 0; i < m->states && m->orders; i++)
+    for (int32_t r = 0; r < m->state[i].rank; r++) word(d, m->orders[k++]);
+  return m->orders ? at : -1;
+}
 /* Code: bytes, where %d stands for the distance to a symbol (+ addend). */
 static void code(desc *d, const char *s, size_t n) { sb_putn(&d->o.part[ELF_TEXT], s, n); }
 static void distance(desc *d, uint32_t symbol, int64_t addend) {
@@ -90,7 +97,8 @@ bytes x86_descriptor(arena *a, const code_model *x) {
     word(d, 0);
   int64_t cpu = text(d, m->cpu), name = text(d, x->name), memory = text(d, m->memory), why = text(d, EK_RT_NO_ARENA),
           in = tensors(d, m->in, m->inputs), out = tensors(d, m->out, m->outputs),
-          state = tensors(d, m->state, m->states), rules = between(d, m), model = (int64_t)o->part[ELF_DATA].n;
+          state = tensors(d, m->state, m->states), rules = between(d, m), lie = orders(d, m),
+          model = (int64_t)o->part[ELF_DATA].n;
 
   /* plan, but on a processor that lacks something it ends with a message before any code of the model runs */
   if (m->cpu) {
@@ -133,14 +141,14 @@ bytes x86_descriptor(arena *a, const code_model *x) {
           .name = arena_fmt(a, "%s_info", x->name), .where = ELF_TEXT, .function = true, .at = o->part[ELF_TEXT].n});
   CODE("\x48\x8d\x05"), distance(d, d->self, model), CODE("\xc3"); /* lea rax, [model]; ret */
 
-  word(d, m->states ? 3 : 2), to_place(d, name), word(d, m->inputs), word(d, m->outputs), to_place(d, in),
+  word(d, model_version(m)), to_place(d, name), word(d, m->inputs), word(d, m->outputs), to_place(d, in),
       to_place(d, out), pointer(d, plan, 0), pointer(d, entry, 0);
   if (weights)
     pointer(d, weights, 0);
   else
     word(d, 0);
   word(d, (int64_t)x->weights.n), to_place(d, memory), pointer(d, create, 0), pointer(d, destroy, 0), to_place(d, cpu);
-  word(d, m->states), to_place(d, state), to_place(d, rules);
+  word(d, m->states), to_place(d, state), to_place(d, rules), to_place(d, lie);
   if (o->part[ELF_DATA].n - (size_t)model != sizeof(ek_rt_model))
     ctx_bug(arena_ctx(a), "x86: ek_rt_model has other fields");
   return elf_bytes(a, o);
