@@ -80,6 +80,20 @@ static bool all_const(emodule *m, const u32vec *f, arena *a) {
     if (xt(m, exn(m, l.v[i])->tensor)->kind != TK_CONST) return false;
   return l.n > 0;
 }
+/* The factors of a product. Whole numbers that are multiplied, converted, and multiplied by others are factors, too. */
+static void factors_of(emodule *m, ex body, arena *a, u32vec *out) {
+  u32vec f = {0};
+  expr_operands(m, body, OP_MUL, a, &f);
+  for (uint32_t i = 0; i < f.n; i++) {
+    const ex_node *n = exn(m, f.v[i]);
+    const bool whole = f.n > 1 && n->kind == EX_OP && n->op == OP_CAST && et_kind((etype)n->type) == K_FLOAT &&
+                       et_kind((etype)exn(m, n->args[0])->type) == K_INT;
+    if (whole)
+      expr_operands(m, n->args[0], OP_MUL, a, out);
+    else
+      vec_push(a, *out, f.v[i]);
+  }
+}
 static bool is_constant(emodule *m, ex factor, arena *a) { return all_const(m, &(u32vec){&factor, 1, 1}, a); }
 bool expr_roles(emodule *m, uint32_t s, arena *a, roles *out) {
   const stage *x = xs(m, s);
@@ -98,7 +112,7 @@ bool expr_roles(emodule *m, uint32_t s, arena *a, roles *out) {
     out->triangle = intersects(&w, &o) && intersects(&w, &r);
   }
   if (n.op == RED_SUM) {
-    expr_operands(m, n.body, OP_MUL, a, &f);
+    factors_of(m, n.body, a, &f);
     VEC(u32vec) vars = {0}, group = {0};
     uint32_t with_vars = 0, constants = 0;
     u32vec *fv = NEWN(a, u32vec, f.n + 1), scalars = {0};

@@ -193,8 +193,9 @@ static bool small_enough(pw *p, uint32_t s) {
   int64_t n, total, k, w;
   const stage *x = xs(p->m, s);
   if (!sym_is_int(p->c, stage_points(p->m, s), &n) || n > MAX_ELEMS) return false;
+  const int64_t most = et_bytes(xt(p->m, x->tensor)->type) == 1 ? MAX_LARGE : MAX_WORK;
   total = n;
-  if (x->value && !fits(p, x->value, n, MAX_WORK)) return false;
+  if (x->value && !fits(p, x->value, n, most)) return false;
   for (uint32_t i = 0; i < x->updates.n; i++) {
     const update *u = &x->updates.v[i];
     w = work_of(p, u->value, map_new(p->a)) + 1;

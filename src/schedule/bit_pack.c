@@ -6,9 +6,8 @@
  * lanes, and a lookup among the 16 or 4 numbers, which are registers' contents, gives the vector: two instructions for
  * each vector, none for the zero point. Codes are exact.
  *
- * What is constant in a block of terms (a scale) is another factor, which does not hang on the innermost variable of
- * the sum. It is multiplied with what the innermost loop has added up, once: factors that hang on the variable are the
- * sum's, the others wait (the distributive law; sums of floats may be reassociated). */
+ * An instruction that takes groups of g points of bytes gets them by a shift and a mask: point p of a word has its code
+ * in byte p % g, codes of the first g points in the lowest bits of the bytes. */
 #include "schedule/tile.h"
 #include <string.h>
 
@@ -17,8 +16,13 @@ enum { WORD = 8 * sizeof(uint32_t) /* bits */, LOOKUP_BITS = 4 /* of a code that
 uint32_t bit_pack_points(uint32_t bits) { return bits && bits < 8 ? WORD / bits : 1; }
 
 /* ---- the pack -------------------------------------------------------------------------------- */
+/* Where the code of a word's point begins. */
+static uint32_t code_shift(uint32_t bits, uint32_t group, uint32_t point) {
+  return 8 * (point % group) + bits * (point / group);
+}
 void bit_pack_write(const packing *k, const void *source, pack_piece piece, uint8_t *to) {
-  const uint32_t bits = (uint32_t)k->bits, each = bit_pack_points(bits), mask = (1u << bits) - 1;
+  const uint32_t bits = (uint32_t)k->bits, each = bit_pack_points(bits), mask = (1u << bits) - 1,
+                 group = (uint32_t)max64(1, k->group);
   for (int64_t item = piece.first; item < piece.last; item++, to += packing_item(k)) {
     const uint8_t *from = (const uint8_t *)source + packing_item_at(k, item);
     const int64_t n = min64(k->nr, k->lanes - item % k->panels * k->nr);
@@ -26,11 +30,12 @@ void bit_pack_write(const packing *k, const void *source, pack_piece piece, uint
     memset(dst, 0, (size_t)((piece.to - piece.from) / each * k->nr * 4));
     for (int64_t p = piece.from; p < piece.to; p += each, dst += k->nr * 4) {
       int64_t at[WORD];
-      for (uint32_t j = 0; j < each; j++) at[j] = packing_point_at(k, p + j);
+      uint32_t shift[WORD];
+      for (uint32_t j = 0; j < each; j++) at[j] = packing_point_at(k, p + j), shift[j] = code_shift(bits, group, j);
       for (int64_t l = 0; l < n; l++) {
         uint32_t word = 0;
         for (uint32_t j = 0; j < each; j++)
-          word |= ((uint32_t)(from[at[j] + l * k->lane_step] - k->low) & mask) << (bits * j);
+          word |= ((uint32_t)(from[at[j] + l * k->lane_step] - k->low) & mask) << shift[j];
         memcpy(dst + 4 * l, &word, sizeof word);
       }
     }
@@ -38,16 +43,25 @@ void bit_pack_write(const packing *k, const void *source, pack_piece piece, uint
 }
 
 /* ---- which constants ------------------------------------------------------------------------- */
+/* The constant's numbers in bytes, and their type; n 0: they take more. */
+static bytes in_bytes(const splan *p, tid t, etype *type) {
+  const tensor *x = xt(p->m, t);
+  *type = x->narrow.type ? x->narrow.type : x->type;
+  if (x->narrow.type) return x->narrow.from;
+  const bool is = (x->type == ET_U8 || x->type == ET_I8) && x->data.data;
+  return is ? (bytes){x->data.data, x->data.bytes} : (bytes){0};
+}
 /* Bits of what the constant's bytes hold. */
 static few_bits bits_of(splan *p, tid t) {
-  const narrow_bytes *x = &xt(p->m, t)->narrow;
   uint64_t had;
   int32_t lo = INT32_MAX, hi = INT32_MIN;
-  if (!x->type || !x->from.n) return (few_bits){0};
+  etype type;
+  const bytes x = in_bytes(p, t, &type);
+  if (!x.n) return (few_bits){0};
   if (!p->few) p->few = map_new(p->l->a);
   if (!map_getu(p->few, t, &had)) {
-    for (size_t i = 0; i < x->from.n; i++) {
-      const int32_t v = x->type == ET_I8 ? (int8_t)x->from.p[i] : x->from.p[i];
+    for (size_t i = 0; i < x.n; i++) {
+      const int32_t v = type == ET_I8 ? (int8_t)x.p[i] : x.p[i];
       lo = v < lo ? v : lo, hi = v > hi ? v : hi;
     }
     had = key_pair((uint32_t)(lo - INT8_MIN), (uint32_t)(hi - lo));
@@ -62,82 +76,60 @@ static few_bits bits_of(splan *p, tid t) {
     lo = 0;
   else if (lo >= -numbers / 2 && lo + spread < numbers / 2)
     lo = -numbers / 2;
-  return (few_bits){bits, lo, x->type};
+  return (few_bits){bits, lo, type};
 }
 bool bit_pack_alike(splan *p, tid a, tid b) {
-  if (a == b || (!xt(p->m, a)->narrow.type && !xt(p->m, b)->narrow.type)) return true;
+  if (a == b || !p->few || !map_getu(p->few, a, &(uint64_t){0})) return true;
   const few_bits x = bits_of(p, a), y = bits_of(p, b);
   return x.bits == y.bits && x.low == y.low && x.type == y.type;
-}
-/* Does nothing stand in the way of steps of whole words over the innermost variable? */
-static bool plain_steps(index_view *iv, const nest *n, uint32_t stage) {
-  const ex_node *red = exn(iv->m, xs(iv->m, n->stages.v[stage])->value);
-  const u32vec *vars = &n->reds[stage];
-  u32vec loads = {0};
-  if (!vars->n || n->windows[stage] || red->kind != EX_REDUCE || red->op != RED_SUM || red->where ||
-      red->type != ET_F32 || red->acc != ET_F32 || exn(iv->m, red->body)->type != ET_F32)
-    return false;
-  for (uint32_t i = 0; i < vars->n; i++)
-    if (expr_range(iv->m, vars->v[i])) return false;
-  expr_loads(iv->m, red->body, iv->a, &loads);
-  for (uint32_t i = 0; i < loads.n; i++)
-    if (exn(iv->m, loads.v[i])->otherwise) return false;
-  return true;
 }
 few_bits bit_pack_of(index_view *iv, const nest *n, uint32_t stage, ex load, int64_t nr, int64_t uses) {
   const few_bits none = {0};
   const tid t = exn(iv->m, load)->tensor;
   const ex_node *red = exn(iv->m, xs(iv->m, n->stages.v[stage])->value);
+  const u32vec *vars = &n->reds[stage];
+  const tensorised *by = instruction_of(n, stage, load);
+  const bool words = xt(iv->m, t)->narrow.type == ET_NONE; /* an instruction takes words of bytes */
+  factored f;
+  etype type;
   int64_t elems;
-  if (!xt(iv->m, t)->narrow.type || !nd_count(&xt(iv->m, t)->data, &elems) || n->lane_reduced || n->lanes < 2 ||
-      n->blocking.panels || !plain_steps(iv, n, stage) || factor_of(iv, red, load) != load ||
-      !cost_keeps_few_bits(iv->p->t, uses, elems * 4))
+  if (!in_bytes(iv->p, t, &type).n || !nd_count(&xt(iv->m, t)->data, &elems) || n->lane_reduced || n->lanes < 2 ||
+      n->blocking.panels || !nest_factors(iv, n, stage, &f) || (words ? !by : by || factor_of(iv, red, load) != load) ||
+      !cost_keeps_few_bits(iv->p->t, uses, elems * et_bytes(ET_F32)))
     return none;
   few_bits b = bits_of(iv->p, t);
   const uint32_t each = bit_pack_points(b.bits);
-  const u32vec *vars = &n->reds[stage];
-  if (b.bits < 8 && (sym_int_or(iv->c, sym_extent(iv->c, vars->v[vars->n - 1]), 1) % each || nr % each)) b.bits = 8;
+  const bool whole = !(sym_int_or(iv->c, sym_extent(iv->c, vars->v[vars->n - 1]), 1) % each || nr % each);
+  if (words) return b.bits < 8 && whole && !b.low && by->by->group == sizeof(uint32_t) ? b : none;
+  if (!whole) b.bits = 8;
   return b;
 }
 
-/* ---- factors --------------------------------------------------------------------------------- */
-static ex product(emodule *m, ex a, ex b) { return a ? expr_op2(m, OP_MUL, a, b) : b; }
-bool bit_pack_factors(ectx *e, const nest *n, uint32_t stage, factored *out) {
-  const u32vec *vars = &n->reds[stage];
-  u32vec f = {0};
-  ex inner = 0;
-  *out = (factored){.stage = stage, .points = 1};
-  bool any = false;
-  for (uint32_t i = 0; i < n->packs.n; i++)
-    if (n->packs.v[i].stage == stage && n->packs.v[i].bits)
-      out->points = bit_pack_points(n->packs.v[i].bits), any = true;
-  if (!any) return false;
-  out->inner = *exn(e->m, xs(e->m, n->stages.v[stage])->value);
-  expr_operands(e->m, out->inner.body, OP_MUL, e->a, &f);
-  for (uint32_t i = 0; i < f.n; i++) {
-    ex *to = value_uses(&e->view, f.v[i], vars->v[vars->n - 1]) ? &inner : &out->outer;
-    *to = product(e->m, *to, f.v[i]);
-  }
-  out->inner.body = inner;
-  return true;
-}
-
 /* ---- what a tile reads ----------------------------------------------------------------------- */
-/* The word of this copy's vector, read once for all its points. */
+/* The word of this copy's vector, read once for all its points, with the codes of the current one lowest. */
 static lv word(ectx *e, const packed *k) {
+  const ltype I = lt(ET_I32, e->lanes);
   const uint64_t key = key_pair(k->ptr, e->v);
   uint64_t had;
-  if (map_getu(e->words, key, &had)) return (lv)had;
-  const lv x = lb_load(&e->b, lt(ET_I32, e->lanes), k->ptr, emit_packed(e, k, k->off));
-  map_putu(e->words, key, x);
-  return x;
+  if (!map_getu(e->words, key, &had)) {
+    had = lb_load(&e->b, I, k->ptr, emit_packed(e, k, k->off));
+    map_putu(e->words, key, had);
+  }
+  const lv places = lb_const(&e->b, I, (scalar){.i = (int64_t)e->point * k->bits});
+  return e->point ? lb_op(&e->b, OP_SHR, I, (lv)had, places, 0) : (lv)had;
+}
+lv bit_pack_word(ectx *e, const packed *k) {
+  const ltype I = lt(ET_I32, e->lanes);
+  int64_t mask = 0;
+  for (uint32_t i = 0; i < sizeof(uint32_t); i++) mask |= ((INT64_C(1) << k->bits) - 1) << 8 * i;
+  const lv x = lb_op(&e->b, OP_BAND, I, word(e, k), lb_const(&e->b, I, (scalar){.i = mask}), 0);
+  return lb_op(&e->b, OP_BITCAST, lt(ET_U32, e->lanes), x, 0, 0);
 }
 lv bit_pack_load(ectx *e, const packed *k, etype t) {
-  lbuild *b = &e->b;
-  const ltype I = lt(ET_I32, e->lanes), T = lt(t, e->lanes);
+  const ltype T = lt(t, e->lanes);
   if (k->bits == 8) {
     const etype code = (etype)li(e->f, k->ptr)->type.elem;
-    return lb_op(b, OP_CAST, T, lb_load(b, lt(code, e->lanes), k->ptr, emit_packed(e, k, k->off)), 0, 0);
+    return lb_op(&e->b, OP_CAST, T, lb_load(&e->b, lt(code, e->lanes), k->ptr, emit_packed(e, k, k->off)), 0, 0);
   }
   uint32_t numbers[1 << LOOKUP_BITS];
   const uint32_t n = 1u << k->bits;
@@ -145,7 +137,5 @@ lv bit_pack_load(ectx *e, const packed *k, etype t) {
     const float x = (float)(k->low + (int64_t)i + EK_PLANTED("schedule-bits"));
     memcpy(&numbers[i], &x, sizeof x);
   }
-  lv x = word(e, k);
-  if (e->point) x = lb_op(b, OP_SHR, I, x, lb_const(b, I, (scalar){.i = (int64_t)e->point * k->bits}), 0);
-  return lb_lookup(b, T, x, numbers, (uint16_t)n);
+  return lb_lookup(&e->b, T, word(e, k), numbers, (uint16_t)n);
 }

@@ -74,6 +74,8 @@ typedef struct tensorised {
   const instruction *by;
   /* index into the group's stages */
   uint32_t stage;
+  /* it adds to what the innermost loop adds up (sum_factors.c), not to the sum itself */
+  bool factored;
   /* the reduction's innermost variable, of which a group of values is taken at once */
   atom var;
   /* the load that each operand of the instruction is; 0: the accumulator */
@@ -201,7 +203,7 @@ typedef struct ectx {
   const struct factored *factored;
   /* words of few bits that points share: vector -> value; NULL: no point is at work */
   map *words;
-  /* number of the current point in its word */
+  /* number of the current point, or group of points, in its word */
   uint32_t point;
   /* the instruction that adds a group of terms to the sum at a time; NULL: term by term */
   const tensorised *tensorised;
@@ -258,8 +260,9 @@ lv emit_vec(ectx *e, evalue x, etype t); /* broadcast to `lanes` */
 lv emit_source(ectx *e, tid t);
 /* fixed_point.c: this copy's vector, in its lanes' steps */
 lv fixed_point_load(ectx *e, const packed *k);
-/* bit_pack.c: this copy's vector */
+/* bit_pack.c: this copy's vector; the bytes of the current points of its lanes, as words */
 lv bit_pack_load(ectx *e, const packed *k, etype t);
+lv bit_pack_word(ectx *e, const packed *k);
 /* index of this copy's first lane, where the tile's begin at off */
 lv emit_packed(ectx *e, const packed *k, sz off);
 /* op: OP_NONE stores; else read-modify-write */

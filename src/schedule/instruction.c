@@ -96,11 +96,16 @@ static bool group_address(ectx *e, ex x, atom var, sz *address) {
 /* Why the instruction cannot compute the sum of stage i in this nest; NULL: it can, as far as its operands along the
  * lanes will be packed. */
 static const char *cannot(ectx *e, const nest *n, uint32_t i, const instruction *by, tensorised *out) {
-  const ex_node *red = exn(e->m, xs(e->m, n->stages.v[i])->value);
+  const ex_node *all = exn(e->m, xs(e->m, n->stages.v[i])->value), *red = all;
   const u32vec *vars = &n->reds[i];
   const target *t = e->p->t;
+  factored room;
   *out = (tensorised){.by = by, .stage = i, .var = vars->n ? vars->v[vars->n - 1] : 0};
-  computes(e->m, by, red, out->operand);
+  if (out->var) red = sum_of_integers(&e->view, all, out->var, &room);
+  out->factored = red != all;
+  if (!computes(e->m, by, red, out->operand)) return "the innermost loop of the sum has another formula";
+  if (out->factored && (n->windows[i] || sym_int_or(e->c, sym_extent(e->c, out->var), 1) % by->group))
+    return "the innermost variable of the sum does not have whole groups of values";
   if (!n->lane.var || n->lane_reduced || n->lanes != by->lanes) return "the lanes are not those of the nest";
   if (!out->var) return "the sum has one term";
   if (!t->masks && sym_int_or(e->c, n->lane.extent, 1) % n->lanes) return "the last vector is not full";
@@ -129,10 +134,11 @@ void kernel_instructions(kctx *k, nest *n) {
   n->computable = NEWN(k->a, bool, n->stages.n);
   for (uint32_t i = 0; i < n->stages.n; i++) {
     const ex_node *red = exn(k->m, xs(k->m, n->stages.v[i])->value);
+    factored room;
     if (red->kind != EX_REDUCE) continue;
     const directive *d = stated_next(k, &n->stages, P_INSTRUCTION, &at);
     const char *name = d && !directive_is(d, 0, "none") ? d->words.v[0] : NULL;
-    const instruction *by = instruction_of_sum(e->p, red, n->lanes, name);
+    const instruction *by = instruction_of_sum(e->p, sum_of_integers(&e->view, red, 0, &room), n->lanes, name);
     tensorised to;
     if (name && !target_instruction(e->p->t, name)) kernel_refuse(k, d, "the target has no instruction %s", name);
     if (name && !by && !EK_PLANTED("follow-instruction"))
@@ -227,6 +233,9 @@ static void packed_words(ectx *e, const tensorised *k, uint32_t o, uint32_t nv, 
   sz off;
   for (uint32_t i = 0; i < e->packs.n; i++)
     if (e->packs.v[i].load == k->operand[o]) p = &e->packs.v[i];
+  for (e->v = 0; e->v < nv && p->bits; e->v++) words[e->v] = bit_pack_word(e, p);
+  e->v = 0;
+  if (p->bits) return;
   lv from = lb_ptrcast(&e->b, (etype)w.elem, p->ptr);
   if (!sym_exact_div(e->c, p->off, sym_int(e->c, k->by->group), &off)) /* it counts whole vectors of groups */
     ctx_bug(e->c, "schedule: a pack whose groups begin elsewhere");

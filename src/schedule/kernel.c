@@ -132,7 +132,7 @@ static void pack_at_run_time(kctx *k, nest *n, const access *a, const choice *ch
   for (uint32_t v = 0; v < n->inner.n; v++) inside |= value_uses(&k->e.view, a->load, n->inner.v[v].var);
   if (inside) return;
   sz red = sym_int(k->c, 1), off = sym_int(k->c, 0);
-  const u32vec *rv = &n->reds[a->stage];
+  const u32vec vars = nest_pack_vars(&k->e.view, n, a->stage, a->load), *rv = &vars;
   for (uint32_t r = 0; r < rv->n; r++) {
     sz ext = sym_extent(k->c, rv->v[r]);
     if (g > 1 && r + 1 == rv->n) ext = sym_muli(k->c, sym_ceildiv(k->c, ext, sym_int(k->c, g)), g);

@@ -239,23 +239,23 @@ static void last_group(ectx *e, const tile_reduction *x, lv from, lv end) {
 static void factored_loop(ectx *e, const tile_reduction *x, atom v) {
   const factored *f = e->factored;
   const register_tile *t = &x->tile;
-  const ltype T = lt(x->type, t->lanes);
-  const uint32_t nb = e->view.binds.n;
+  const ltype T = lt(x->type, t->lanes), P = lt((etype)f->inner.acc, t->lanes);
+  const uint32_t nb = e->view.binds.n, group = e->tensorised ? e->tensorised->by->group : 1;
   tile_reduction part = *x;
   lv i, lo = lb_int(&e->b, 0), hi = emit_size(e, sym_extent(e->c, v));
-  part.red = &f->inner;
+  part.red = &f->inner, part.type = (etype)P.elem;
   bounded(e, v, &lo, &hi);
   if (f->outer) {
     part.acc = NEWN(e->a, lv, (size_t)t->mr * TILE_V);
     for (uint32_t k = 0; k < t->mr * TILE_V; k++)
-      if (x->acc[k]) part.acc[k] = lb_reg(&e->b, lb_const(&e->b, T, schedule_identity(RED_SUM, x->type)));
+      if (x->acc[k]) part.acc[k] = lb_reg(&e->b, lb_const(&e->b, P, schedule_identity(RED_SUM, part.type)));
   }
   lb_for(&e->b, sym_name(e->c, v), lo, hi, lb_int(&e->b, f->points), 0, &i);
   emit_scope(e);
   e->words = map_new(e->a);
-  for (e->point = 0; e->point < f->points; e->point++) {
+  for (e->point = 0; e->point < f->points / group; e->point++) {
     emit_scope(e);
-    emit_bind(e, v, lb_addi(&e->b, i, e->point));
+    emit_bind(e, v, lb_addi(&e->b, i, (int64_t)e->point * group));
     red_step(e, &part);
     view_unbind(&e->view, nb);
     emit_unscope(e);
@@ -268,8 +268,9 @@ static void factored_loop(ectx *e, const tile_reduction *x, atom v) {
       const uint32_t k = r * TILE_V + q;
       at_copy(e, t, r, q);
       if (!x->acc[k]) continue;
-      const lv y = emit_vec(e, emit_value(e, f->outer), x->type);
-      lb_set(&e->b, x->acc[k], lb_op(&e->b, OP_FMA, T, lb_get(&e->b, part.acc[k]), y, lb_get(&e->b, x->acc[k])));
+      const lv y = emit_vec(e, emit_value(e, f->outer), x->type), in = lb_get(&e->b, part.acc[k]),
+               sum = part.type == x->type ? in : lb_op(&e->b, OP_CAST, T, in, 0, 0);
+      lb_set(&e->b, x->acc[k], lb_op(&e->b, OP_FMA, T, sum, y, lb_get(&e->b, x->acc[k])));
     }
 }
 /* The loop over one variable of the reduction, around those over the next ones; where streams are fetched, in strips
@@ -482,6 +483,20 @@ static bool sums_twice(ectx *e, const nest *n, const tile_reduction *x) {
     if (e->ranges.v[i].var == x->vars->v[x->vars->n - 1]) return false;
   return true;
 }
+/* Are the factors of the stage's sum told apart? Where a constant lies in words of several points, or the innermost
+ * loop adds up integers. */
+static bool tell_factors(ectx *e, const nest *n, uint32_t stage, factored *out) {
+  uint32_t points = e->tensorised ? e->tensorised->by->group : 1;
+  bool packed = false;
+  if (!nest_factors(&e->view, n, stage, out) || (e->tensorised && !e->tensorised->factored)) return false;
+  for (uint32_t i = 0; i < n->packs.n; i++)
+    if (n->packs.v[i].stage == stage && n->packs.v[i].bits) {
+      const uint32_t each = bit_pack_points(n->packs.v[i].bits);
+      points = each > points ? each : points, packed = true;
+    }
+  out->points = points;
+  return packed || out->inner.acc == ET_I32;
+}
 /* Fetches ahead, computes the operands that come before the sum, and emits the reduction's loops. */
 static void sum_tile(ectx *e, const nest *n, const tile_reduction *x, bool is_long) {
   const register_tile *t = &x->tile;
@@ -494,7 +509,7 @@ static void sum_tile(ectx *e, const nest *n, const tile_reduction *x, bool is_lo
     fetch_panels(e, n, i, t->row, t->mr), fetch_rows(e, n, i, t->mr, t->nv);
   e->tensorised = instruction_of(n, i, 0);
   factored factors;
-  e->factored = bit_pack_factors(e, n, i, &factors) ? &factors : NULL;
+  e->factored = tell_factors(e, n, i, &factors) ? &factors : NULL;
   e->window = x->red->where || e->tensorised || t->mr * t->nv < 2 ? 0 : n->windows[i];
   if (!x->pay && !is_long && sums_twice(e, n, x)) {
     e->second = NEWN(e->a, lv, (size_t)t->mr * TILE_V);

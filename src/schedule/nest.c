@@ -186,10 +186,15 @@ static void vars_then(ectx *e, nest *n, const nvar *vs, uint32_t k, nest_body *t
 }
 
 static void inner_rows(ectx *e, nest *n, void *arg) { row_tiles(e, n, arg); }
+u32vec nest_pack_vars(index_view *iv, const nest *n, uint32_t stage, ex load) {
+  u32vec vars = n->reds[stage];
+  if (vars.n && !value_uses(iv, load, vars.v[vars.n - 1])) vars.n--;
+  return vars;
+}
 /* The lanes of a panel that is not full, one by one: vectors along the innermost variable of the sum, if the
  * operand's neighbours lie there, stored lanes apart. */
 static bool pack_lanes(ectx *e, nest *n, const packload *k, const tile_lanes *a) {
-  const u32vec *red = &n->reds[k->stage];
+  const u32vec vars = nest_pack_vars(&e->view, n, k->stage, k->load), *red = &vars;
   atom along = red->n ? red->v[red->n - 1] : 0;
   const ex_node *load = exn(e->m, k->load);
   const layout *lay = view_layout(&e->view, load->tensor);
@@ -231,7 +236,7 @@ static bool pack_lanes(ectx *e, nest *n, const packload *k, const tile_lanes *a)
 /* The whole panel in squares of lanes and neighbours of the sum's innermost variable, where the operand's neighbours
  * lie there. Returns from which value of that variable on the panel is left to do. */
 static int64_t pack_exchanged(ectx *e, nest *n, const packload *k, const tile_lanes *a) {
-  const u32vec *red = &n->reds[k->stage];
+  const u32vec vars = nest_pack_vars(&e->view, n, k->stage, k->load), *red = &vars;
   atom along = red->n ? red->v[red->n - 1] : 0;
   const ex_node *load = exn(e->m, k->load);
   int64_t ext = along ? sym_int_or(e->c, sym_extent(e->c, along), 0) : 0, whole = ext / a->lanes * a->lanes;
@@ -369,7 +374,7 @@ static void pack_panel(ectx *e, nest *n, tile_lanes *a) {
       e->packs.n = np;
       continue;
     }
-    const u32vec *red = &n->reds[k->stage];
+    const u32vec vars = nest_pack_vars(&e->view, n, k->stage, k->load), *red = &vars;
     int64_t done = pack_exchanged(e, n, k, a);
     if (done && done == sym_int_or(e->c, sym_extent(e->c, red->v[red->n - 1]), 0)) {
       e->packs.n = np;

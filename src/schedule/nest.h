@@ -330,19 +330,25 @@ uint32_t bit_pack_points(uint32_t bits);
 few_bits bit_pack_of(index_view *iv, const nest *n, uint32_t stage, ex load, int64_t nr, int64_t uses);
 /* may the two be packed alike? */
 bool bit_pack_alike(splan *p, tid a, tid b);
+/* ---- sum_factors.c ---- */
 /* The factors of a sum, by whether they hang on its innermost variable: the others wait for the end of its loop. */
 typedef struct factored {
-  /* index into the group's stages */
-  uint32_t stage;
-  /* points of the innermost variable that share a word */
-  uint32_t points;
-  /* the sum, of the inner factors only */
+  /* the sum, of the inner factors only; of i32 where these are whole numbers */
   ex_node inner;
   /* product of the other factors; 0: there are none */
   ex outer;
+  /* values of the innermost variable that a step of its loop takes */
+  uint32_t points;
 } factored;
-/* the sum of a stage that reads a constant of few bits; false: none */
-bool bit_pack_factors(ectx *e, const nest *n, uint32_t stage, factored *out);
+/* of a sum, with respect to that variable; false: it is no sum of floats whose factors may be told apart */
+bool sum_factors(index_view *iv, const ex_node *red, atom var, factored *out);
+/* of the sum of a stage, with respect to its innermost variable */
+bool nest_factors(index_view *iv, const nest *n, uint32_t stage, factored *out);
+/* the sum of integers that the loop over var (0: over any variable) adds up; else red itself */
+const ex_node *sum_of_integers(index_view *iv, const ex_node *red, atom var, factored *room);
+/* nest.c: the variables of the stage's sum by which an operand is packed: without the innermost one where that is one
+ * value for all of its steps */
+u32vec nest_pack_vars(index_view *iv, const nest *n, uint32_t stage, ex load);
 /* which factor of a sum of products reads it; 0: none, or several */
 ex factor_of(index_view *iv, const ex_node *red, ex load);
 /* pack.c: packs the constant read by `load` into [outer vars..., panel, red..., nr]; false if the load is not of

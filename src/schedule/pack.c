@@ -94,12 +94,12 @@ static void write_groups(const packing *k, const uint8_t *source, pack_piece pie
   }
 }
 void packing_write(const packing *k, const void *source, pack_piece piece, uint8_t *to) {
-  if (k->group) {
-    write_groups(k, source, piece, to);
-    return;
-  }
   if (k->bits) {
     bit_pack_write(k, source, piece, to);
+    return;
+  }
+  if (k->group) {
+    write_groups(k, source, piece, to);
     return;
   }
   const size_t size = (size_t)k->size, row = (size_t)k->nr * size;
@@ -371,9 +371,8 @@ bool pack_constant(index_view *iv, nest *n, ex load, uint32_t stage, const inter
     return false;
   if (!mul64(x.sel * npanels * inner * lanes_of->n, nr, &total) || !mul64(total, size, &k)) return false;
   if (lanes_of->n > 1) add_dim(pack, false, lanes_of->n, lanes_of->step), pack->interleaved = lanes_of->n;
-  const few_bits few = lanes_of->n == 1 && !pack->group && !x.digit && inner > 1
-                           ? bit_pack_of(iv, n, stage, load, nr, x.uses)
-                           : (few_bits){0};
+  const few_bits few =
+      lanes_of->n == 1 && !x.digit && inner > 1 ? bit_pack_of(iv, n, stage, load, nr, x.uses) : (few_bits){0};
   if (few.bits) size = 1, pack->bits = few.bits < 8 ? few.bits : 0, pack->low = pack->bits ? few.low : 0;
   pack->size = size, pack->lane_step = lane_stride, pack->lanes = lanes, pack->nr = nr, pack->panels = npanels,
   pack->depth = inner * lanes_of->n;

@@ -461,7 +461,9 @@ static tiling tiling_of(index_view *iv, const u32vec *stages, const accesses *ac
   w.contraction = is_contraction(&w);
   for (uint32_t i = 0; i < red->n && w.steps < MAX_SUM_STEPS; i++)
     w.steps *= max64(0, min64(sym_int_or(iv->c, sym_extent(iv->c, red->v[i]), TYPICAL_EXTENT), MAX_SUM_STEPS));
-  if (w.reduces && !given->no_instruction) w.by = instruction_of_sum(iv->p, root, w.lanes, NULL);
+  factored room;
+  if (w.reduces && !given->no_instruction)
+    w.by = instruction_of_sum(iv->p, sum_of_integers(iv, root, 0, &room), w.lanes, NULL);
   return w;
 }
 

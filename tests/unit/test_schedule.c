@@ -1181,6 +1181,27 @@ static const example examples[] = {
      "stage a: f32[n<136, k<132] = (f32(band(i32(w[n, k]), 15i32)) - 8.0) * s[n, k//4]\n"
      "stage y: f32[r<3, j<136] out = sum[i<132] x[r, i] * a[j, i]\n"
      "output y \"y\"\n"},
+    {"sums of integers in a sum of floats: bytes times codes of 4 and 2 bits, and of bytes, with scales on both sides "
+     "for "
+     "each block; open rows, one row, blocks of less than a word",
+     "N=1; N=5",
+     "size N\n"
+     "tensor x: i8[N, 4, 32] input \"x\"\n"
+     "tensor r: f32[N, 4] input \"r\"\n"
+     "tensor w: u8[177, 4, 32] const @\n"
+     "tensor s: f32[177, 4] const @\n"
+     "stage a: u8[n<177, q<4, j<32] = u8(band(i32(w[n, q, j]), 15i32))\n"
+     "stage b: u8[n1<177, q1<4, j1<32] = u8(band(i32(w[n1, q1, j1]), 3i32))\n"
+     "stage e: u8[n2<177, q2<16, j2<8] = u8(band(i32(w[n2, q2//4, j2 + 8*(q2 - 4*(q2//4))]), 3i32))\n"
+     "stage p: f32[i<N, m<177] out = 1000000.0 + (sum[q3<4, j3<32] f32(i32(x[i, q3, j3]) * i32(a[m, q3, j3])) * r[i, "
+     "q3] * s[m, q3])\n"
+     "stage o: f32[i1<N, m1<177] out = 1000000.0 + (sum[q4<4, j4<32] f32(i32(x[i1, q4, j4]) * i32(b[m1, q4, j4])) * "
+     "s[m1, q4])\n"
+     "stage t: f32[i2<N, m2<177] out = 1000000.0 + (sum[q5<4, j5<32] f32(i32(x[i2, q5, j5]) * i32(w[m2, q5, j5])) * "
+     "r[i2, q5])\n"
+     "stage y: f32[m3<177] out = 1000000.0 + (sum[q6<16, j6<8] f32(i32(x[0, q6//4, j6 + 8*(q6 - 4*(q6//4))]) * "
+     "i32(e[m3, q6, j6])) * s[m3, q6//4])\n"
+     "output p \"p\"\noutput o \"o\"\noutput t \"t\"\noutput y \"y\"\n"},
     {"constants in fixed point at every step of a recurrence", "",
      "recurrence s1 t<4\n"
      "tensor x: f32[4, 200] input \"x\"\n"

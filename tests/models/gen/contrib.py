@@ -130,7 +130,7 @@ def contrib_windows(net):
 @model("com.microsoft: QLinearAdd, QLinearMul, QLinearLeakyRelu, QLinearSigmoid, QLinearSoftmax, QLinearWhere, "
        "QLinearGlobalAveragePool, QLinearAveragePool, QLinearConv with channels last, NhwcMaxPool, QGemm, "
        "MatMulIntegerToFloat, DynamicQuantizeMatMul, MatMulInteger16, QuantizeLinear to 16 bits, MatMulNBits (8, 4 "
-       "and 2 bits)")
+       "and 2 bits; rows in i8)")
 def contrib_quantized(net):
     a, b, c, x, s, w = net.input("a", U8, 1, 3, 4, 4), net.input("b", U8, 4), net.input("c", U8, 1, 6, 6,
             4), net.input("x", F32, 2, 32), net.input("s", I16, 3, 4), net.input("where", BOOL, 4, 4)
@@ -163,6 +163,11 @@ def contrib_quantized(net):
     contrib(net, "MatMulNBits", x, byte(net, 5, 1, 32), net.uniform(-0.1, 0.1, 5), K=32, N=5, bits=8, block_size=32)
     contrib(net, "MatMulNBits", x, byte(net, 5, 2, 4), net.uniform(-1, 1, 10), "", "", net.uniform(-1, 1, 5), K=32, N=5,
             bits=2, block_size=16)
+    for bits, zero in ((4, False), (4, True), (8, True)):  # rows in i8, by blocks; the last block is not full
+        packed = byte(net, 5, 2, 2*bits)
+        contrib(net, "MatMulNBits", net.op("Slice", x, np.array([0]), np.array([26]), np.array([1])), packed,
+                net.uniform(-1, 1, 10), *([byte(net, 5*bits // 4)] if zero else []), K=26, N=5, bits=bits,
+                block_size=16, accuracy_level=4)
     return [[byte(net, 1, 3, 4, 4), byte(net, 4), byte(net, 1, 6, 6, 4), net.uniform(-1, 1, 2, 32),
              net.ints(-9000, 9000, 3, 4, dtype=np.int16), net.uniform(0, 1, 4, 4) < 0.5]]
 
