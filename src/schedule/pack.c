@@ -252,6 +252,7 @@ contents pack_contents(emodule *m, tid t, const packing *k) {
   if (l && !pack_places(k, l)) expr_data(m, t);
   contents x = contents_of(xt(m, t));
   x.pack = k;
+  if (x.narrow && k->size == et_bytes(x.narrow)) x.narrow = ET_NONE; /* the bytes are packed as they are */
   return x;
 }
 uint32_t pack_permuted(splan *p, tid t, const uint32_t *order) {
@@ -376,8 +377,7 @@ bool pack_constant(index_view *iv, nest *n, ex load, uint32_t stage, const inter
   if (few.bits) size = 1, pack->bits = few.bits < 8 ? few.bits : 0, pack->low = pack->bits ? few.low : 0;
   pack->size = size, pack->lane_step = lane_stride, pack->lanes = lanes, pack->nr = nr, pack->panels = npanels,
   pack->depth = inner * lanes_of->n;
-  contents from = pack_contents(iv->m, ln->tensor, pack);
-  if (few.bits) from.narrow = ET_NONE; /* the bytes are the source's */
+  const contents from = pack_contents(iv->m, ln->tensor, pack);
   if (!x.digit && !pack->group && lanes_of->all && whole_panels(iv, n, stage, lanes, nr, lanes_of->n, L) &&
       fixed_point_pays(iv, load, exn(iv->m, xs(iv->m, n->stages.v[stage])->value), x.uses / lanes_of->n))
     pack->fixed_point = L;

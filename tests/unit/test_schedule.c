@@ -1174,6 +1174,17 @@ static const example examples[] = {
      "stage q: f32[r1<N, j1<177] out = sum[i1<128] x[r1, i1] * b[i1, j1]\n"
      "stage y: f32[j2<177] out = sum[i2<128] x[0, i2] * c[i2, j2]\n"
      "output p \"p\"\noutput q \"q\"\noutput y \"y\"\n"},
+    {"two equal kernels with constants of 4 bits each", "",
+     "tensor x: f32[1, 128] input \"x\"\n"
+     "tensor w: u8[128, 176] const @\n"
+     "tensor v: u8[128, 176] const @\n"
+     "tensor s: f32[4, 176] const @\n"
+     "tensor u: f32[4, 176] const @\n"
+     "stage a: f32[k<128, n<176] = (f32(band(i32(w[k, n]), 15i32)) - 8.0) * s[k//32, n]\n"
+     "stage b: f32[k1<128, n1<176] = (f32(band(i32(v[k1, n1]), 15i32)) - 8.0) * u[k1//32, n1]\n"
+     "stage p: f32[j<176] out = sum[i<128] x[0, i] * a[i, j]\n"
+     "stage q: f32[j1<176] out = sum[i1<128] x[0, i1] * b[i1, j1]\n"
+     "output p \"p\"\noutput q \"q\"\n"},
     {"constants of few bits along rows of columns, whose blocks are shorter than a word", "",
      "tensor x: f32[3, 132] input \"x\"\n"
      "tensor w: u8[136, 132] const @\n"
