@@ -41,6 +41,8 @@ interval keep_interval(coding as);                      /* the values that whole
 ex keep_code(pw *p, ex value, coding as);
 /* The stages of `order`, all that there are, read what is kept and store what they shall. */
 void keep_end(keeper *k, const u32vec *order);
+/* The greatest and least of values that may be kept in bytes are found among the bytes (extremes.c); true: some are. */
+bool extremes_kept(keeper *k, const u32vec *order);
 /* Simplifies what is computed with whole numbers in the stages of `order` (whole_values.c). */
 void whole_values(pw *p, const u32vec *order);
 #endif

@@ -96,8 +96,11 @@ typedef struct factorer {
   bool any;            /* something changed */
 } factorer;
 
-static bool zero_or_none(emodule *m, ex e) {
-  return EK_PLANTED("factor") || !e || (exn(m, e)->kind == EX_CONST && exn(m, e)->k.f == 0);
+/* What stands outside of a tensor: nothing, 0, or an infinity, which only the greatest and least of values read */
+static bool scales_to_itself(emodule *m, ex e) {
+  if (EK_PLANTED("factor") || !e) return true;
+  const ex_node *n = exn(m, e);
+  return n->kind == EX_CONST && (n->k.f == 0 || isinf(n->k.f));
 }
 static factored factor(factorer *f, tid t);
 /* A load of a stage that is whole * scale, as these two. */
@@ -105,7 +108,7 @@ static bool factor_load(factorer *f, ex e, ex *whole, ex *scale) {
   emodule *m = f->m;
   pw *p = f->p;
   ex_node n = *exn(m, e);
-  if (n.kind != EX_LOAD || !zero_or_none(m, n.otherwise)) return false;
+  if (n.kind != EX_LOAD || !scales_to_itself(m, n.otherwise)) return false;
   factored k = factor(f, n.tensor);
   if (!k.whole) return false;
   *whole = expr_load(m, k.whole, n.args, n.nargs, n.otherwise);
@@ -249,8 +252,38 @@ static ex factor_sum(factorer *f, ex e) {
   map_putu(f->sums, e, scale);
   return e;
 }
+/* Are all values of a constant more than 0? */
+static bool positive(factorer *f, ex scale) {
+  emodule *m = f->m;
+  u32vec vars = {0};
+  int64_t n;
+  if (exn(m, scale)->kind == EX_CONST) return exn(m, scale)->k.f > 0;
+  expr_vars(m, scale, f->p->a, &vars);
+  const ex made = const_make(f->p, f->s, vars.v, vars.n, scale);
+  const ndarray *d = made ? expr_data(m, exn(m, made)->tensor) : NULL;
+  if (!d || !nd_count(d, &n)) return false;
+  for (int64_t i = 0; i < n; i++)
+    if (!(et_load(d->type, (const uint8_t *)d->data + i * et_bytes(d->type)).f > 0)) return false;
+  return true;
+}
+/* The greatest (least) of scaled whole numbers is the greatest one scaled: a product rounded keeps their order. */
+static ex factor_extreme(factorer *f, ex e) {
+  emodule *m = f->m;
+  const ex_node n = *exn(m, e);
+  u32vec used = {0};
+  ex whole, scale;
+  if (n.where || !factor_load(f, n.body, &whole, &scale) || !scale || !positive(f, scale)) return e;
+  expr_vars(m, scale, f->p->a, &used);
+  for (uint32_t i = 0; i < n.nargs; i++)
+    if (vec_has(&used, n.args[i])) return e;
+  if (!pass_spend(f->p)) return e;
+  f->any = true;
+  return expr_op2(m, OP_MUL, expr_reduce(m, (rop)n.op, n.args, n.nargs, 0, whole, 0, n.acc, n.type), scale);
+}
 static ex factor_node(void *env, emodule *m, ex e) {
   const ex_node *n = exn(m, e);
+  if (n->kind == EX_REDUCE && (n->op == RED_MAX || n->op == RED_MIN) && et_kind(n->type) == K_FLOAT)
+    return factor_extreme(env, e);
   return n->kind == EX_REDUCE                                                 ? factor_sum(env, e)
          : n->kind == EX_OP && n->op == OP_ADD && et_kind(n->type) == K_FLOAT ? factor_add(env, e)
                                                                               : e;

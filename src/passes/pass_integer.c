@@ -312,8 +312,9 @@ bool pass_integer(pw *p) {
     if (q.f[1].load ? !choose(&k, &q, &q.f[1], ET_I8) : !choose_constant(&k, &q, &q.f[1])) continue;
     if (choose(&k, &q, &q.f[0], ET_U8)) vec_push(p->a, all, q);
   }
+  const bool extremes = extremes_kept(&k.k, &order);
   for (uint32_t i = 0; i < all.n; i++) rewrite(&k, &all.v[i]);
   keep_end(&k.k, &order);
   whole_values(p, &order);
-  return all.n > 0;
+  return all.n > 0 || extremes;
 }

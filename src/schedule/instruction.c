@@ -215,12 +215,29 @@ static lv part_of_word(ectx *e, const tensorised *k, uint32_t o, lv rest) {
   }
   return lb_get(b, reg);
 }
+/* The same where `count` elements are left behind whole groups: the word that ends with them, moved down. */
+static lv end_of_word(ectx *e, const tensorised *k, uint32_t o, int64_t count) {
+  const ltype w = instruction_word_type(k->by, o, 1);
+  const ex_node *n = exn(e->m, k->operand[o]);
+  const int64_t before = k->by->group - count;
+  lbuild *b = &e->b;
+  sz address;
+  group_address(e, k->operand[o], k->var, &address);
+  const lv first = lb_addi(b, emit_size(e, address), -before),
+           at = lb_ptrcast(b, (etype)w.elem, lb_offset(b, emit_source(e, n->tensor), first)),
+           word = lb_load_ex(b, w, at, lb_int(b, 0), 0, 0, 0, et_bytes((etype)n->type));
+  const int64_t bits = EK_PLANTED("schedule-last-word") ? 0 : before * et_bits((etype)n->type);
+  return lb_op(b, OP_SHR, w, word, lb_const(b, w, (scalar){.i = bits}), 0);
+}
 /* The group of a load that all lanes share, which the current value of the variable begins. */
 static lv shared_word(ectx *e, const tensorised *k, uint32_t o, lv rest) {
   lbuild *b = &e->b;
   const ltype w = instruction_word_type(k->by, o, 1);
   const ex_node *n = exn(e->m, k->operand[o]);
+  scalar left;
   sz address;
+  if (rest && sym_is_int(e->c, sym_extent(e->c, k->var), NULL) && loop_const(e->f, rest, &left))
+    return lb_splat(b, (uint16_t)e->lanes, end_of_word(e, k, o, left.i));
   if (rest) return lb_splat(b, (uint16_t)e->lanes, part_of_word(e, k, o, rest));
   group_address(e, k->operand[o], k->var, &address);
   const lv at = lb_ptrcast(b, (etype)w.elem, lb_offset(b, emit_source(e, n->tensor), emit_size(e, address)));

@@ -612,7 +612,7 @@ static void test_kept_narrow(void **state) {
 /* ---- products of bytes (pass integer) --------------------------------------------------------- */
 typedef struct bytes_example {
   const char *name;
-  uint32_t sums; /* sums of products of bytes, or tables, that come of it */
+  uint32_t sums; /* sums of products of bytes, tables, or extremes of bytes that come of it */
   const char *text;
 } bytes_example;
 static const bytes_example in_bytes[] = {
@@ -729,6 +729,61 @@ static void test_bytes(void **state) {
   (void)state;
   uint32_t bad = 0;
   for (size_t i = 0; i < sizeof in_bytes / sizeof *in_bytes; i++) bad += bytes_checked(&in_bytes[i]);
+  assert_int_equal(bad, 0);
+}
+/* ---- greatest and least values among bytes (pass integer, extremes.c) ---------------------------- */
+#define ROUNDED(T) "stage q: f32[m<8, h<9, v<9] = f32(sat(" T ", round_even(x[m, h, v] * 40.0))) - 3.0\n"
+static const bytes_example in_extremes[] = {
+    {"a window that reaches beyond the tensor, of scaled values", 1,
+     "tensor x: f32[8, 9, 9] input \"x\"\n" ROUNDED("u8") "stage p: f32[m1<8, h1<9, v1<9] = q[m1, h1, v1] * 0.05\n"
+                                                          "stage y: f32[c<8, a<5, b<5] out = max[i<3, j<3] (load p[c, "
+                                                          "i + 2*a - 1, j + 2*b - 1] else -inf)\noutput y \"y\"\n"},
+    {"the least one, a scale for each channel", 1,
+     "tensor x: f32[8, 9, 9] input \"x\"\ntensor s: f32[8] const @\n" ROUNDED(
+         "i8") "stage p: f32[m1<8, h1<9, v1<9] = q[m1, h1, v1] * (abs(s[m1]) + 0.1)\n"
+               "stage y: f32[c<8, a<9, b<9] out = min[i<3, j<3] (load p[c, i + a - 1, j + b - 1] else inf)\noutput y "
+               "\"y\"\n"},
+    {"along an axis", 1,
+     "tensor x: f32[8, 9, 9] input \"x\"\n" ROUNDED(
+         "u8") "stage y: f32[c<8, a<9] out = max[k<9] q[c, a, k]\noutput y \"y\"\n"},
+    {"a window that may lie outside", 0,
+     "tensor x: f32[8, 9, 9] input \"x\"\n" ROUNDED("u8") "stage y: f32[c<8, a<13, b<13] out = max[i<2, j<2] (load "
+                                                          "q[c, i + a - 2, j + b - 2] else -inf)\noutput y \"y\"\n"},
+    {"a negative scale", 0,
+     "tensor x: f32[8, 9, 9] input \"x\"\n" ROUNDED(
+         "u8") "stage p: f32[m1<8, h1<9, v1<9] = q[m1, h1, v1] * -0.05\n"
+               "stage y: f32[c<8, a<7, b<7] out = max[i<3, j<3] p[c, i + a, j + b]\noutput y \"y\"\n"},
+    {"what is not rounded", 0,
+     "tensor x: f32[8, 9, 9] input \"x\"\n"
+     "stage y: f32[c<8, a<7, b<7] out = max[i<3, j<3] x[c, i + a, j + b]\noutput y \"y\"\n"},
+};
+static uint32_t extremes_checked(const bytes_example *e) {
+  volatile uint32_t bad = 1, found = 0;
+  ctx *c = ctx_new();
+  CTX_TRY(c) {
+    arena *a = ctx_arena(c);
+    emodule *m = expr_parse(c, pc_constants(a, e->text), e->name);
+    if (!m) ctx_unwind(c);
+    pass_check p = {.m = m, .seed = 88172645463325252u, .tolerance = 1e-6, .bytes = true};
+    pc_inputs(&p, a);
+    pc_reference(&p, a);
+    expr_optimise(m, 3, &(expr_observer){.after = pc_after, .env = &p, .t = target_get(c, "zen4")});
+    for (uint32_t i = 0; i < m->stages.n; i++) {
+      const ex_node *r = xs(m, i)->dead || !xs(m, i)->value ? NULL : exn(m, xs(m, i)->value);
+      found += r && r->kind == EX_REDUCE && (r->op == RED_MAX || r->op == RED_MIN) && et_bits((etype)r->type) == 8;
+    }
+    bad = p.bad;
+  }
+  CTX_CATCH {}
+  for (const diag *d = diag_first(c); d; d = d->next) printf("%s:%u: %s\n", e->name, d->pos.line, d->text);
+  ctx_free(c);
+  if (found != e->sums) printf("%s: %u found among bytes, not %u\n", e->name, found, e->sums);
+  return bad + (found != e->sums);
+}
+static void test_extremes(void **state) {
+  (void)state;
+  uint32_t bad = 0;
+  for (size_t i = 0; i < sizeof in_extremes / sizeof *in_extremes; i++) bad += extremes_checked(&in_extremes[i]);
   assert_int_equal(bad, 0);
 }
 /* ---- values that are looked up (pass table) --------------------------------------------------- */
@@ -1320,10 +1375,10 @@ static void test_random(void **state) {
 }
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_examples), cmocka_unit_test(test_golden),       cmocka_unit_test(test_shared),
-      cmocka_unit_test(test_windows),  cmocka_unit_test(test_empty_window), cmocka_unit_test(test_deep_windows),
-      cmocka_unit_test(test_fuel),     cmocka_unit_test(test_narrow),       cmocka_unit_test(test_stored),
-      cmocka_unit_test(test_bytes),    cmocka_unit_test(test_tables),       cmocka_unit_test(test_kept_narrow),
-      cmocka_unit_test(test_random)};
+      cmocka_unit_test(test_examples),    cmocka_unit_test(test_golden),       cmocka_unit_test(test_shared),
+      cmocka_unit_test(test_windows),     cmocka_unit_test(test_empty_window), cmocka_unit_test(test_deep_windows),
+      cmocka_unit_test(test_fuel),        cmocka_unit_test(test_narrow),       cmocka_unit_test(test_stored),
+      cmocka_unit_test(test_bytes),       cmocka_unit_test(test_tables),       cmocka_unit_test(test_extremes),
+      cmocka_unit_test(test_kept_narrow), cmocka_unit_test(test_random)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
