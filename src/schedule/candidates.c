@@ -442,7 +442,13 @@ static void prefetch_changes(const proposer *p) {
     if (!had && p->few) return;
   }
 }
-/* Proposes changes of each primitive of a nest. */
+/* The other one of two words. */
+static void other_word(const proposer *p, primitive is) {
+  const char *words[2];
+  const directive *d = has(p, is);
+  if (d && record_either(p->a, is, words)) one_word(p, is, words[is_word(d, 0, words[0])]);
+}
+/* Proposes changes of each primitive of a nest; NULL: the other word, where it takes one of two. */
 static void (*const of_nests[P_COUNT])(const proposer *) = {
     [P_ORDER] = order_changes,       [P_LANES] = lane_changes,    [P_ROWS] = row_changes,
     [P_TILE] = tile_changes,         [P_PANELS] = panel_changes,  [P_STRIP] = strip_changes,
@@ -453,37 +459,42 @@ static void (*const of_nests[P_COUNT])(const proposer *) = {
 
 /* ---- a changed schedule ------------------------------------------------------------------------ */
 #define BIT(is) (UINT32_C(1) << (is))
+static uint32_t decided_last(void) {
+  uint32_t all = 0;
+  for (uint32_t i = 0; i < P_COUNT; i++)
+    if (primitive_forms[i].last) all |= BIT(i);
+  return all;
+}
 /* What hangs on a primitive, and means nothing once that is changed. */
 static uint32_t dropped_by(const kernel_record *k, const nest_record *n, const nest_facts *f,
                            const schedule_change *c) {
   enum {
     ON_TILE = BIT(P_STRIP) | BIT(P_BLOCK) | BIT(P_CHUNKS),
     PACKS = BIT(P_PACK) | BIT(P_INSTRUCTION),
-    FINISH = BIT(P_EDGE) | BIT(P_ACCUMULATORS) | BIT(P_BOUND) | BIT(P_VERSION) |
-             BIT(P_PREFETCH), /* decided when all else is (finish.c) */
     ON_ROWS = ON_TILE | BIT(P_TILE) | BIT(P_PANELS) | BIT(P_UNROLL) | PACKS | BIT(P_BUFFER)
   };
+  const uint32_t finish = decided_last();
   switch (c->is) {
   case P_ORDER: { /* other loops, or the same ones in another order? */
     const directive *was = record_find(k, n, P_ORDER);
     const uint32_t last = record_find(k, n, P_REDUCE) ? 0 : BIT(P_UNROLL); /* the innermost loop is another one */
-    return was && was->words.n == c->to.v[0].words.n ? BIT(P_CHUNKS) | BIT(P_BLOCK) | last | FINISH
-                                                     : FINISH | ON_ROWS | BIT(P_LANES) | BIT(P_ROWS) | BIT(P_REDUCE);
+    return was && was->words.n == c->to.v[0].words.n ? BIT(P_CHUNKS) | BIT(P_BLOCK) | last | finish
+                                                     : finish | ON_ROWS | BIT(P_LANES) | BIT(P_ROWS) | BIT(P_REDUCE);
   }
   case P_LANES:
-    return EK_PLANTED("schedule-candidates") ? 0 : FINISH | ON_ROWS | BIT(P_ROWS) | BIT(P_REDUCE);
+    return EK_PLANTED("schedule-candidates") ? 0 : finish | ON_ROWS | BIT(P_ROWS) | BIT(P_REDUCE);
   case P_ROWS:
-    return FINISH | ON_ROWS;
+    return finish | ON_ROWS;
   case P_TILE:
-    return FINISH | ON_TILE | PACKS;
+    return finish | ON_TILE | PACKS;
   case P_PANELS:
   case P_STRIP: {
     bool copies = false;
     for (uint32_t i = 0; f && i < f->operands.n; i++) copies |= !f->operands.v[i].constant;
-    return FINISH | ON_TILE | BIT(P_BUFFER) | (copies ? PACKS : 0);
+    return finish | ON_TILE | BIT(P_BUFFER) | (copies ? PACKS : 0);
   }
   case P_REDUCE:
-    return FINISH | BIT(P_UNROLL) | BIT(P_BLOCK) | BIT(P_BUFFER) | PACKS | BIT(P_CHUNKS);
+    return finish | BIT(P_UNROLL) | BIT(P_BLOCK) | BIT(P_BUFFER) | PACKS | BIT(P_CHUNKS);
   case P_CHUNKS:
     return BIT(P_EDGE) | BIT(P_PREFETCH);
   case P_VERSION:
@@ -492,9 +503,9 @@ static uint32_t dropped_by(const kernel_record *k, const nest_record *n, const n
     return PACKS | BIT(P_PREFETCH);
   case P_INSTRUCTION:
   case P_PACK:
-    return FINISH | PACKS | BIT(P_BLOCK) | BIT(P_CHUNKS);
+    return finish | PACKS | BIT(P_BLOCK) | BIT(P_CHUNKS);
   case P_BLOCK:
-    return FINISH | BIT(P_CHUNKS) | PACKS | BIT(P_STRIP);
+    return finish | BIT(P_CHUNKS) | PACKS | BIT(P_STRIP);
   case P_SPLIT:
   case P_ROLL:
     return BIT(P_ROLL) | BIT(P_SPLIT);
@@ -546,8 +557,13 @@ static void propose_for_kernel(proposer *p) {
 /* but: bits of primitives that are left out */
 static void propose_for_nest(proposer *p, uint32_t nest, uint32_t but) {
   p->nest = nest, p->n = &p->k->nests.v[nest], p->nf = facts_of_nest(p->f, p->n->name);
-  for (uint32_t i = 0; i < P_COUNT && p->nf; i++)
-    if (of_nests[i] && !(but & BIT(i))) of_nests[i](p);
+  for (uint32_t i = 0; i < P_COUNT && p->nf; i++) {
+    if (but & BIT(i)) continue;
+    if (of_nests[i])
+      of_nests[i](p);
+    else if (primitive_forms[i].of == OF_NEST)
+      other_word(p, (primitive)i);
+  }
 }
 void candidate_changes(arena *a, const kernel_record *k, const kernel_facts *f, const target *t, changes *out) {
   proposer p = {.a = a, .k = k, .f = f, .t = t, .out = out};

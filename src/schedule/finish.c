@@ -34,6 +34,13 @@ static void decide_accumulators(kctx *k, nest *n) {
   kernel_record_number(k, made, n->paired_sums ? 2 : 1);
   if (n->paired_sums) kernel_record_number(k, made, n->paired_sums);
 }
+/* Of the primitive's two words the one that is stated (and followed), or else the first one if that pays. */
+static void decide_either(kctx *k, nest *n, primitive is, bool follow, bool pays) {
+  const char *words[2];
+  if (!record_either(k->a, is, words)) ctx_bug(k->c, "schedule: %s has not two words", primitive_forms[is].name);
+  n->first[is] = stated(k, &n->stages, is) && follow ? stated_either(k, &n->stages, is, words[0], words[1]) : pays;
+  kernel_record_word(k, kernel_record_new(k, &n->stages, is), words[!n->first[is]]);
+}
 /* Do the last lanes, fewer than a vector, run as a panel like those before, of which less is read and stored? Where a
  * tile has many values, code of their own would be as long as that of all others. */
 static void decide_edge(kctx *k, nest *n) {
@@ -41,10 +48,7 @@ static void decide_edge(kctx *k, nest *n) {
   const bool may = n->lane.var && !n->lane_reduced && k->p->t->masks && n->nv == 1 && !n->lane.lo && ext > each &&
                    ext % each && !n->blocking.panels && !n->rows_outer;
   if (!may) return;
-  const directive *d = stated(k, &n->stages, P_EDGE);
-  n->masked_edge = d && !EK_PLANTED("follow-edge") ? stated_either(k, &n->stages, P_EDGE, "masked", "own")
-                                                   : cost_shares_edge_code(n->stages.n);
-  kernel_record_word(k, kernel_record_new(k, &n->stages, P_EDGE), n->masked_edge ? "masked" : "own");
+  decide_either(k, n, P_EDGE, !EK_PLANTED("follow-edge"), cost_shares_edge_code(n->stages.n));
 }
 /* A loop of few steps, each of which does little and for one place only, is written out. */
 static void decide_unrolling(kctx *k, nest *n) {

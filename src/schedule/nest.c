@@ -571,7 +571,7 @@ static void lane_tiles(ectx *e, nest *n, void *arg) {
   const int64_t W = (int64_t)n->nv * L, ext = in_units(e, &n->lane, W), full = ext / W, rest = ext % W;
   if (ext < 0)
     open_lanes(e, n);
-  else if (n->masked_edge)
+  else if (n->first[P_EDGE])
     masked_panels(e, n, ext, full);
   else {
     if (full) full_panels(e, n, full);

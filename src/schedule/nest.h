@@ -181,8 +181,8 @@ typedef struct nest {
   map *stored;
   /* tiles of so many sums at most have two accumulators for each, of every second point; 0: none have (finish.c) */
   uint32_t paired_sums;
-  /* the last lanes, fewer than a vector, run as a panel like those before (finish.c) */
-  bool masked_edge;
+  /* of each primitive that takes one of two words (record_either): it has the first one (finish.c) */
+  bool first[P_COUNT];
   /* the innermost loop outside the tiles is written out (finish.c) */
   bool written_out;
   /* variables of sums whose loops leave out places outside of a tensor that a halo holds (finish.c) */

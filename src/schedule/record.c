@@ -4,52 +4,16 @@
 
 enum { ANY = UINT16_MAX };
 const primitive_form primitive_forms[P_COUNT] = {
-    [P_THREADS] = {"threads", OF_KERNEL, false, 1, 1, "always, never or enough",
-                   "are the chunks run by several threads? enough: where open sizes give enough work"},
-    [P_CHUNKS] = {"chunks", OF_KERNEL, false, 1, 6, "whole, blocks, points VARIABLES, rows N, lanes N",
-                  "what threads take: points of outer variables, blocks of rows or lanes, or blocks for a cache"},
-    [P_SPLIT] = {"split", OF_KERNEL, true, 1, 2, "VARIABLE N, or none",
-                 "the nests of a chunk compute N values of a variable that they share"},
-    [P_ROLL] = {"roll", OF_KERNEL, false, 2, 2, "VARIABLE N",
-                "a tensor is computed N rows at a time just ahead of the window that reads it"},
-    [P_ORDER] = {"order", OF_NEST, false, 0, ANY, "VARIABLE.. or (VARIABLE VARIABLE ..)",
-                 "the variables of the loops, outermost first; in parentheses: collapsed into one loop"},
-    [P_LANES] = {"lanes", OF_NEST, false, 1, 2, "VARIABLE N, or none", "the variable along the N lanes of a vector"},
-    [P_ROWS] = {"rows", OF_NEST, false, 1, 2, "VARIABLE, VARIABLE VARIABLE, (VARIABLE VARIABLE) or none",
-                "the variable that the rows of a tile run along; two: all values of the first for some of the second"},
-    [P_TILE] = {"tile", OF_NEST, false, 2, 2, "ROWS VECTORS",
-                "size of a register tile: rows, and vectors along the lanes"},
-    [P_PANELS] = {"panels", OF_NEST, false, 1, 1, "outside or inside",
-                  "the loop over panels of lanes stands outside or inside the loop over rows"},
-    [P_STRIP] = {"strip", OF_NEST, false, 1, 1, "N", "rows over which all panels pass before the next rows"},
-    [P_EDGE] = {"edge", OF_NEST, false, 1, 1, "masked or own",
-                "the last lanes, fewer than a vector, run as a panel like the others, or have code of their own"},
-    [P_REDUCE] = {"reduce", OF_NEST, true, 0, ANY, "VARIABLE..", "the variables of a sum, outermost first"},
-    [P_UNROLL] = {"unroll", OF_NEST, true, 1, 1, "VARIABLE or none",
-                  "the steps of a sum's last variable are written out"},
-    [P_ACCUMULATORS] = {"accumulators", OF_NEST, false, 1, 2, "1, or 2 SUMS",
-                        "tiles of so many sums at most have two accumulators for each, of every second point"},
-    [P_INSTRUCTION] = {"instruction", OF_NEST, true, 1, 1, "NAME or none",
-                       "the instruction of the target that computes the innermost part of a sum"},
-    [P_PACK] = {"pack", OF_NEST, true, 1, 4, "OPERAND, OPERAND groups of N, OPERAND fixed, or none",
-                "an operand lies in panels in the order of reading; in groups of points; in fixed point"},
-    [P_BUFFER] = {"buffer", OF_NEST, false, 1, 1, "rows or none", "what a tile's rows read is computed before its sum"},
-    [P_BLOCK] = {"block", OF_NEST, false, 1, 6, "VARIABLE N panels N rows N, VARIABLE N panels N streamed, or none",
-                 "parts of the sum, panels and rows that stay in a cache"},
-    [P_BOUND] = {"bound", OF_NEST, false, 1, ANY, "VARIABLE.. or none",
-                 "loops of a sum that leave out places outside of a tensor, although a halo holds what counts nothing"},
-    [P_VERSION] = {"version", OF_NEST, true, 1, 1, "CONDITION or none",
-                   "there is a copy of the nest for sizes for which this is at least 0, so that a quotient is 0"},
-    [P_PREFETCH] = {"prefetch", OF_NEST, true, 1, 4,
-                    "panel OPERAND rows N, rows TENSOR sums N, places TENSOR, block, or none",
-                    "what is fetched ahead while a tile runs"},
-    [P_LAYOUT] = {"layout", OF_TENSOR, false, 0, ANY, "AXIS..", "the axes, outermost first"},
-    [P_HALO] = {"halo", OF_TENSOR, false, 1, ANY, "AXIS BEFORE AFTER .. fill VALUE, or none",
-                "places around an axis that hold what is read outside of the tensor"},
-    [P_PAD] = {"pad", OF_TENSOR, false, 1, ANY, "AXIS N .., or none", "elements left free between places of an axis"},
-    [P_IN] = {"in", OF_TENSOR, false, 1, ANY, "TENSOR at AXIS PLACE .., or none",
-              "it is stored as a part of another tensor"},
+#define PRIMITIVE(ID, ...) [P_##ID] = {__VA_ARGS__},
+#include "schedule/primitives.def"
 };
+bool record_either(arena *a, primitive is, const char *words[2]) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
+  const char *all = primitive_forms[is].words, *or = strstr(all, " or ");
+  if (!or || strspn(all, letters) != (size_t)(or -all) || strspn(or +4, letters) != strlen(or +4)) return false;
+  words[0] = arena_strndup(a, all, (size_t)(or -all)), words[1] = or + 4;
+  return true;
+}
 
 directive *record_add(arena *a, kernel_record *k, nest_record *n, primitive is) {
   if (n) {

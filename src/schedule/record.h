@@ -2,7 +2,7 @@
  *
  * A schedule says how a kernel computes what its formulas say: which variable runs along the lanes of a vector, how
  * large a register tile is, in which order the loops stand, what is packed, how the work is divided among threads. It
- * is a list of directives, one a line: a primitive (primitive_forms in record.c has the table) and its words:
+ * is a list of directives, one a line: a primitive (primitives.def has the table) and its words:
  *
  *   schedules 1
  *   tensor relu1.Y {                      how it is stored. An axis is named like the variable that counts it
@@ -42,31 +42,8 @@ enum { SCHEDULES_VERSION = 1 };
 /* characters of a word that needs no quotes */
 #define RECORD_BARE "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./%:-"
 typedef enum primitive {
-  P_THREADS,
-  P_CHUNKS,
-  P_SPLIT,
-  P_ROLL,
-  P_ORDER,
-  P_LANES,
-  P_ROWS,
-  P_TILE,
-  P_PANELS,
-  P_STRIP,
-  P_EDGE,
-  P_REDUCE,
-  P_UNROLL,
-  P_ACCUMULATORS,
-  P_BOUND,
-  P_INSTRUCTION,
-  P_PACK,
-  P_BUFFER,
-  P_BLOCK,
-  P_VERSION,
-  P_PREFETCH,
-  P_LAYOUT,
-  P_HALO,
-  P_PAD,
-  P_IN,
+#define PRIMITIVE(ID, ...) P_##ID,
+#include "schedule/primitives.def"
   P_COUNT
 } primitive;
 typedef enum { OF_KERNEL, OF_NEST, OF_TENSOR } record_of;
@@ -75,12 +52,15 @@ typedef struct primitive_form {
   const char *name;    /* the first word of the directive */
   record_of of;        /* what it is said of */
   bool repeats;        /* it may be given several times */
+  bool last;           /* it is decided when all else is (finish.c) */
   uint32_t least;      /* number of words after the name, at least */
   uint32_t most;       /* the same, at most */
   const char *words;   /* what the words are, for messages */
   const char *meaning; /* one line */
 } primitive_form;
 extern const primitive_form primitive_forms[P_COUNT];
+/* the two words of which the primitive takes one; false: it takes others */
+bool record_either(arena *a, primitive is, const char *words[2]);
 
 typedef struct directive {
   primitive is; /* the primitive */

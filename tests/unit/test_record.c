@@ -108,6 +108,19 @@ static void test_changes(void **state) {
     ctx_free(plain.c), ctx_free(other.c);
   }
 }
+/* A primitive that takes one of two words says so in the table. */
+static void test_words(void **state) {
+  (void)state;
+  ctx *c = ctx_new();
+  const char *words[2] = {NULL, NULL};
+  assert_true(record_either(ctx_arena(c), P_EDGE, words));
+  assert_string_equal(words[0], "masked");
+  assert_string_equal(words[1], "own");
+  static const primitive others[] = {P_THREADS, P_TILE, P_UNROLL, P_INSTRUCTION, P_PREFETCH, P_PAD};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    if (record_either(ctx_arena(c), others[i], words)) fail_msg("%s", primitive_forms[others[i]].name);
+  ctx_free(c);
+}
 /* How tensors are stored: what is stated is what comes out, and that is followed to the same program. */
 static void test_storage(void **state) {
   (void)state;
@@ -181,7 +194,7 @@ static void test_hashes(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip), cmocka_unit_test(test_changes),
-                                     cmocka_unit_test(test_storage), cmocka_unit_test(test_parts),
-                                     cmocka_unit_test(test_hashes)};
+                                     cmocka_unit_test(test_words),      cmocka_unit_test(test_storage),
+                                     cmocka_unit_test(test_parts),      cmocka_unit_test(test_hashes)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
