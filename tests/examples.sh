@@ -1,7 +1,8 @@
 #!/bin/bash
-# Do the examples compute what they say? The operators of examples/ops, streaming in C, and what needs no package but
-# numpy in Python. (tests/api.sh, tests/cli.sh and tests/install.sh build the others in C and C++.) With -d those whose
-# models or libraries are packages of PyPI, each in a virtual environment of its own (examples/venv.sh).
+# Do the examples compute what they say? The operators of examples/ops, streaming and text generation in C, and what
+# needs no package but numpy in Python. (tests/api.sh, tests/cli.sh and tests/install.sh build the others in C and C++.)
+# With -d those whose models or libraries are packages of PyPI, each in a virtual environment of its own
+# (examples/venv.sh).
 #   tests/examples.sh [-b BUILD] [-d]       -d downloads 250 MB into BUILD/examples when it is first run
 # Skipped where Python's headers, the packages or a network cannot be had.
 here=$(cd "$(dirname "$0")" && pwd)
@@ -36,6 +37,20 @@ streaming_in_c() { # the last guess must be the digit that the picture's name sa
   then passed=$((passed + 1)); else cat "$work/out"; echo "FAIL streaming/stream.c"; failed=$((failed + 1)); fi
   rm -rf "$work"
 }
+generate_in_c() { # the tokens that test_examples.py expects in Python, too, greedy and by chance
+  local work
+  work=$(mktemp -d)
+  if ${CC:-cc} -std=c99 -Wall -Wextra -pedantic -Werror -I"$here/../include" "$examples/generate/generate.c" \
+    -L"$build" -leinkorn -lm -Wl,-rpath,"$build" -o "$work/generate" >"$work/out" 2>&1 &&
+    "$work/generate" "$examples/generate/decoder.onnx" --tokens 16 >"$work/out" 2>&1 &&
+    grep -qxF 'F8r\x0d>] ;Wprl*rl*' "$work/out" && grep -q '^prompt: 7 tokens, .*second$' "$work/out" &&
+    "$work/generate" "$examples/generate/decoder.onnx" --random 40 --tokens 16 --temperature 0.8 --top-k 40 \
+      --top-p 0.9 --seed 7 >"$work/out" 2>&1 && grep -qxF 'pr\x0d>] \x0e\x0e\x0eB;Wpr\x10J' "$work/out" &&
+    ! "$work/generate" "$examples/generate/decoder.onnx" --room 20 >"$work/out" 2>&1 &&
+    grep -qxF 'the text has 21 tokens, there is room for 20' "$work/out"
+  then passed=$((passed + 1)); else cat "$work/out"; echo "FAIL generate/generate.c"; failed=$((failed + 1)); fi
+  rm -rf "$work"
+}
 package() { # builds the Python package
   grep -q '^build python_package:' "$build/build.ninja" || {
     echo "no headers of Python 3.11 (python3-dev): examples in Python were skipped"
@@ -58,8 +73,9 @@ if [ "$downloads" ]; then
 else
   add "$("$examples/ops/check.sh" "$build/einkorn" 2>&1)"
   streaming_in_c
+  generate_in_c
   if ! package; then :
-  elif python=$("$here/python.sh" "$build" 2>&1); then unit "$python" Classify Streaming Distance
+  elif python=$("$here/python.sh" "$build" 2>&1); then unit "$python" Classify Streaming Generate Distance
   else echo "examples in Python were skipped: $python"; skipped=$((skipped + 1)); fi
 fi
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -1,7 +1,7 @@
 """A decoder with seeded weights as an ONNX file, in the two forms in which exporters write its cache.
 
     python make_decoder.py grow.onnx                                        small: 2 layers of width 32
-    python make_decoder.py shared.onnx --form shared --bits 4
+    python make_decoder.py shared4.onnx --form shared --bits 4
     python make_decoder.py big.onnx --form shared --layers 12 --width 768 --heads 12 --vocabulary 32000
 
 The network is that of Llama and its like: root mean square normalisation, rotary positions, gated dense layers. Its
@@ -13,8 +13,8 @@ grow     Keys and values of the past are inputs, and Concat puts the new ones be
 shared   com.microsoft's GroupQueryAttention, as onnxruntime-genai's model builder writes it: the caches have room for
          all tokens, and what comes out is as long as what went in.
 
---bits 4 stores the weights of dense layers in 4 bits, as com.microsoft's MatMulNBits in blocks of 32. Needs the packages
-numpy and onnx.
+--bits 4 (or 8) stores the weights of dense layers in so many bits, as com.microsoft's MatMulNBits in blocks of 32. Needs
+the packages numpy and onnx.
 """
 import argparse
 
@@ -58,10 +58,10 @@ class Writer:
         weights = self.normal(inner, outer, scale=scale * inner**-0.5)
         if self.bits == 32:
             return self.op("MatMul", name, x, self.const(name + ".weight", weights))
-        packed, scales = quantize(weights.T)
+        packed, scales = quantize(weights.T, self.bits)
         return self.op("MatMulNBits", name, x, self.const(name + ".weight", packed),
-                       self.const(name + ".scales", scales), domain=PEER, K=inner, N=outer, bits=4, block_size=BLOCK,
-                       accuracy_level=4)
+                       self.const(name + ".scales", scales), domain=PEER, K=inner, N=outer, bits=self.bits,
+                       block_size=BLOCK, accuracy_level=4)
 
     def norm(self, name, x, width):
         """x / sqrt(mean(x^2) + epsilon) * gain, node by node as exporters write it."""
@@ -71,15 +71,15 @@ class Writer:
         return self.op("Mul", name, self.op("Div", name + ".unit", x, root), gain)
 
 
-def quantize(rows):
-    """Rows of weights as MatMulNBits takes them: 4 bits each, blocks of 32 with a scale, and 8 for zero."""
+def quantize(rows, bits):
+    """Rows of weights as MatMulNBits takes them: blocks of 32 with a scale, the middle of all codes for zero."""
     n, k = rows.shape
+    zero = 1 << bits - 1
     blocks = rows.reshape(n, k // BLOCK, BLOCK)
-    ends = np.take_along_axis(blocks, np.abs(blocks).argmax(2)[..., None], 2)[..., 0]
-    scales = (ends / -8).astype(np.float32)
-    steps = np.divide(blocks, scales[..., None], out=np.zeros_like(blocks), where=scales[..., None] != 0)
-    codes = np.clip(np.round(steps) + 8, 0, 15).astype(np.uint8)
-    return codes[..., ::2] | codes[..., 1::2] << 4, scales
+    ends = np.take_along_axis(blocks, np.abs(blocks).argmax(2)[..., None], 2)
+    scales = (ends / -zero).astype(np.float32)
+    codes = np.clip(np.round(blocks / scales) + zero, 0, 2 * zero - 1).astype(np.uint8)
+    return codes if bits == 8 else codes[..., ::2] | codes[..., 1::2] << 4, scales[..., 0]
 
 
 def rotary_tables(longest, each):
@@ -193,10 +193,8 @@ def decoder(o):
         x = w.op("Add", name, x, w.linear(name + ".down", y, inner, o.width))
     w.linear("logits", w.norm("norm", x, o.width), o.width, o.vocabulary, scale=3.0)
     each = o.width // o.heads
-    past, present = (("past_sequence_length", "past_sequence_length + sequence_length") if o.form == "grow" else
-                     ("max_sequence_length", "max_sequence_length"))
-    inputs = [("input_ids", I64, ["batch_size", "sequence_length"]), ("attention_mask", I64, ["batch_size",
-              "past_sequence_length + sequence_length" if o.form == "grow" else "total_sequence_length"])]
+    past, total = "past_sequence_length", "total_sequence_length"
+    inputs = [("input_ids", I64, ["batch_size", "sequence_length"]), ("attention_mask", I64, ["batch_size", total])]
     if o.form == "grow":
         inputs.append(("position_ids", I64, ["batch_size", "sequence_length"]))
     outputs = [("logits", F32, ["batch_size", "sequence_length", o.vocabulary])]
@@ -204,27 +202,28 @@ def decoder(o):
         for part in ("key", "value"):
             shape = ["batch_size", o.kv_heads, None, each]
             inputs.append(("past_key_values.%d.%s" % (layer, part), F32, shape[:2] + [past, each]))
-            outputs.append(("present.%d.%s" % (layer, part), F32, shape[:2] + [present, each]))
+            outputs.append(("present.%d.%s" % (layer, part), F32,
+                            shape[:2] + [total if o.form == "grow" else past, each]))
     graph = helper.make_graph(w.nodes, "decoder", [helper.make_tensor_value_info(*i) for i in inputs],
                               [helper.make_tensor_value_info(*i) for i in outputs], w.constants)
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid(PEER, 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="make_decoder")
 
 
-def main():
+def main(words=None):
     p = argparse.ArgumentParser(description="Writes a decoder with seeded weights as an ONNX file.")
     p.add_argument("file")
     p.add_argument("--form", choices=("grow", "shared"), default="grow")
-    p.add_argument("--bits", type=int, choices=(32, 4), default=32, help="of the weights of dense layers")
+    p.add_argument("--bits", type=int, choices=(32, 8, 4), default=32, help="of the weights of dense layers")
     p.add_argument("--layers", type=int, default=2)
     p.add_argument("--width", type=int, default=32)
-    p.add_argument("--heads", type=int, default=4)
+    p.add_argument("--heads", type=int, default=2)
     p.add_argument("--kv-heads", type=int, help="heads of keys and values; as many as of queries if not given")
     p.add_argument("--inner", type=int, help="width between the dense layers; 8/3 of the width if not given")
-    p.add_argument("--vocabulary", type=int, default=256)
-    p.add_argument("--longest", type=int, default=1024, help="positions that the rotary tables have")
+    p.add_argument("--vocabulary", type=int, default=128)
+    p.add_argument("--longest", type=int, default=2048, help="positions that the rotary tables have")
     p.add_argument("--seed", type=int, default=1)
-    o = p.parse_args()
+    o = p.parse_args(words)
     o.kv_heads = o.kv_heads or o.heads
     with open(o.file, "wb") as f:
         f.write(decoder(o).SerializeToString())

@@ -266,6 +266,7 @@ typedef struct ek_options {
    * One '*' in each name stands for the same text: all outputs that fit are tied. An output that is longer than its
    * input along one axis, the input with something behind it (a cache that grows by Concat), makes a state of as many
    * places as `dims` bounds the input's size; how many of them hold something is said by the sizes of the other inputs.
+   * Another size that no other input has is the most that `dims` allows.
    * EK_USAGE: no such name, or tied already; EK_SHAPE: types or sizes differ, or no bound. ek_save cannot write such a
    * model as .onnx; ek_diff compares one run, with the inputs that it is given. */
   const char *const *states;

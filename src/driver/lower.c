@@ -427,7 +427,7 @@ static bool lower_knowing(low *L, graph *g) {
   enum { MAX_ROUNDS = 3 };
   const uint32_t before = diag_errors(L->c);
   if (!lower_nodes(L, g) || !low_find_growing(L, g)) return false;
-  if (L->growing.n && !lower_nodes(L, g)) return false;
+  if ((L->growing.n || L->replaced.n) && !lower_nodes(L, g)) return false;
   low_state_sizes(L, g);
   for (int nth_round = 1; nth_round < MAX_ROUNDS && !L->m->lates.n && simpler(L); nth_round++) {
     emodule *m = L->m;

@@ -130,7 +130,8 @@ bool low_is_local(low_local *k, sz e); /* does any occur? */
 bool low_variants(low *L, graph *g); /* low_nodes of the whole graph, twice where --dim says a likely size */
 
 /* lower_state.c */
-/* The nodes have been lowered: which states grow? false: an error. Where some do, the nodes are to be lowered anew. */
+/* The nodes have been lowered: which states grow, and which sizes have states alone? False: an error. Where there are
+ * any, the nodes are to be lowered anew. */
 bool low_find_growing(low *L, const graph *g);
 const low_growth *low_grows(const low *L, const value *in); /* NULL: it is no input of such a state */
 sz low_replaced(const low *L, atom size);                   /* what stands for a size of inputs; 0: itself */

@@ -13,7 +13,8 @@
  *
  * So in place it costs the new rows. Readers of input and output find at each place what they found there before.
  * Nobody hands P over any more: it follows from a size of another input, which is known to be P plus something (the
- * length of a mask). The nodes are lowered once to know that, and anew with that size in the place of P.
+ * length of a mask). The nodes are lowered once to know that, and anew with that size in the place of P. Other sizes of
+ * states that nothing gives a value are as large as --dim allows.
  */
 #include "driver/lower_in.h"
 
@@ -78,6 +79,20 @@ static bool replace_length(low *L, const graph *g, const char *state, atom lengt
   low_learn(L, &(guard){.ge0 = sym_sub(L->c, all, more)});
   return true;
 }
+/* A size that nothing gives a value is as large as it may be. */
+static void bound_sizes(low *L, const graph *g, const value *state) {
+  const arg *in = low_value(L, state);
+  for (uint32_t d = 0; in && d < in->rank; d++) {
+    int64_t least, most;
+    atom size;
+    sz more;
+    if (!sym_is_atom(L->c, in->shape[d], &size) || sym_kind(L->c, size) != AT_SYMBOL || low_replaced(L, size) ||
+        find_length(L, g, size, &more))
+      continue;
+    sym_range(L->c, in->shape[d], &least, &most);
+    if (most < LOW_MOST) vec_push(L->a, L->replaced, ((low_replacement){.size = size, .by = sym_int(L->c, most)}));
+  }
+}
 bool low_find_growing(low *L, const graph *g) {
   for (uint32_t i = 0; i < g->states.n; i++) {
     const graph_state *s = &g->states.v[i];
@@ -99,6 +114,8 @@ bool low_find_growing(low *L, const graph *g) {
     if (!replace_length(L, g, s->in->source, length, most)) return false;
     vec_push(L->a, L->growing, ((low_growth){.in = s->in, .axis = axis, .most = most}));
   }
+  for (uint32_t i = 0; i < g->states.n; i++)
+    if (!low_grows(L, g->states.v[i].in)) bound_sizes(L, g, g->states.v[i].in);
   return true;
 }
 void low_growing_guards(low *L) {
@@ -230,5 +247,5 @@ void low_states(low *L, const graph *g) {
   }
   if (ok && !expr_verify_whole(m, NULL))
     diag_add(L->c, D_NOTE, E_OK, (srcpos){0}, NULL,
-             "the sizes of a state come from inputs that are no states, or are fixed by --dim NAME=NUMBER");
+             "the sizes of a state come from inputs that are no states, or from --dim NAME=NUMBER or NAME=1::NUMBER");
 }

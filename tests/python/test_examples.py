@@ -110,6 +110,75 @@ class Training(unittest.TestCase):
         self.assertGreater((scores.argmax(1) == data.target).mean() * 100, share)  # it has seen three quarters of them
 
 
+class Generate(unittest.TestCase):
+    """The tokens written here are those that tests/examples.sh expects of the program in C."""
+    def setUp(self):
+        self.generate = example("generate", "generate")
+        self.path = os.path.join(EXAMPLES, "generate", "decoder.onnx")
+
+    def text(self, *words):
+        return printed(self.generate.main, [self.path, "--tokens", "16", *words]).splitlines()[0]
+
+    def test_programs(self):
+        self.assertEqual(self.text(), repr("F8r\r>] ;Wprl*rl*"))
+        by_chance = "--random 40 --temperature 0.8 --top-k 40 --top-p 0.9 --seed 7".split()
+        self.assertEqual(self.text(*by_chance), repr("pr\r>] \x0e\x0e\x0eB;Wpr\x10J"))
+        self.assertEqual(self.text("--temperature", "5", "--top-k", "1"), self.text())
+        self.assertEqual(self.text("--temperature", "5", "--top-p", "0.001"), self.text())
+        self.assertNotEqual(self.text("--temperature", "5"), self.text())
+
+    def test_against_reference(self):
+        """The scores of each step are those of onnx.reference, which is handed the caches that it gave."""
+        import onnx
+        from onnx.reference import ReferenceEvaluator
+        model = onnx.load(self.path)
+        reference, decoder = ReferenceEvaluator(model), self.generate.Decoder(self.path, room=64)
+        names = [x.name for x in model.graph.output]
+        for _ in range(2):
+            tokens, length = list(b"wheat"), 0
+            given = {x.name: np.zeros((1, 2, 0, 16), np.float32) for x in model.graph.input if "past" in x.name}
+            for _ in range(8):
+                given["input_ids"] = np.array([tokens])
+                given["position_ids"] = np.arange(length, length + len(tokens))[None]
+                length += len(tokens)
+                given["attention_mask"] = np.ones((1, length), np.int64)
+                wanted = dict(zip(names, reference.run(None, given)))
+                np.testing.assert_allclose(decoder(tokens), wanted["logits"][0, -1], atol=1e-4)
+                given.update((n.replace("present", "past_key_values"), x) for n, x in wanted.items() if "present" in n)
+                tokens = [int(wanted["logits"][0, -1].argmax())]
+            decoder.reset()
+
+    def test_forms(self):
+        """Both forms of the cache, and weights of 32, 8 and 4 bits: scores as near as these are."""
+        maker = example("generate", "make_decoder")
+        near = {32: 1e-5, 8: 0.05, 4: 0.3}
+        with tempfile.TemporaryDirectory() as folder:
+            for layout in ("grow", "shared"):
+                for bits, error in near.items():
+                    path = os.path.join(folder, "%s%d.onnx" % (layout, bits))
+                    maker.main([path, "--form", layout, "--bits", str(bits), "--inner", "64", "--longest", "128"])
+                    decoder = self.generate.Decoder(path, room=64)
+                    scores = np.array([decoder(list(b"bread")), decoder([3]), decoder([5, 7]), decoder([9])])
+                    if (layout, bits) == ("grow", 32):
+                        plain = scores
+                    self.assertLess(np.linalg.norm(scores - plain) / np.linalg.norm(plain), error, path)
+
+    def test_samples(self):
+        """Each token as often as its weight, among those that top_k and top_p leave."""
+        scores, random = np.log(np.array([0.1, 0.4, 0.2, 0.3], np.float32)), self.generate.Random(3)
+        for how, shares in (({}, [0.1, 0.4, 0.2, 0.3]), ({"top_k": 2}, [0, 4 / 7, 0, 3 / 7]),
+                            ({"top_p": 0.8}, [0, 4 / 9, 2 / 9, 3 / 9])):
+            counts = np.zeros(4)
+            for _ in range(4000):
+                counts[self.generate.sample(scores, random, temperature=1.0, **how)] += 1
+            np.testing.assert_allclose(counts / 4000, shares, atol=0.03)
+
+    def test_room(self):
+        decoder = self.generate.Decoder(self.path, room=8)
+        decoder([1] * 8)
+        self.assertRaises(ValueError, decoder, [1])
+
+
 class Distance(unittest.TestCase):
     def setUp(self):
         self.distance = example("ops", "distance")

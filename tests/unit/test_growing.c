@@ -30,7 +30,7 @@ static const char *const states[] = {"all=past", NULL}, *const bound[] = {"P=0::
 enum { ROOM = 12, HEAD = 16, QUERY = 32, INPUT = 64 };
 static const char *const cache_states[] = {"groupqueryattention_2=past_values", "groupqueryattention_1=past_keys",
                                            NULL},
-                         *const cache_dims[] = {"L=12", NULL};
+                         *const cache_dims[] = {"L=12", NULL}, *const cache_most[] = {"L=1::12", NULL};
 
 typedef enum { EVAL, PASSES, PLAIN, JIT, SAVED, KINDS } kind;
 typedef struct subject {
@@ -137,13 +137,13 @@ static void too_long(void **state) {
     ek_session_destroy(u.s);
   }
 }
-static ek_run *cached(ek_session *s, bool inside, kind k) {
+static ek_run *cached(ek_session *s, bool inside, kind k) { /* inside, the bound is the size */
   ek_options o;
   ek_model *m;
   ek_module *code;
   ek_run *r;
   ek_options_init(&o);
-  o.states = inside ? cache_states : NULL, o.dims = cache_dims, o.verify = 1;
+  o.states = inside ? cache_states : NULL, o.dims = inside ? cache_most : cache_dims, o.verify = 1;
   o.evaluate = k == EVAL ? 1 : k == PASSES ? 2 : 0, o.optimize = k == PLAIN ? 0 : 3;
   if (ek_load(s, CACHES, &m) || ek_compile(m, &o, &code) || ek_run_create(code, 1, &r)) fail_msg("%s", ek_message(s));
   return r;
