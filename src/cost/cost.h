@@ -61,6 +61,7 @@ typedef struct tile_operands {
   const instruction *by; /* computes the steps of the sum, a group at a time; NULL: multiply-adds do */
   int64_t window; /* each row loads vectors of its own, of which so many wait for another row; 0: rows share them */
   bool shared;    /* with a window: another vector is the same for all rows */
+  bool codes;     /* the panel has codes of few bits */
   uint32_t fixed_vectors; /* the panel is in fixed point, so many vectors together, two registers less; 0: it is not */
 } tile_operands;
 /* The costs of a product's tiles. */
@@ -77,6 +78,7 @@ typedef struct tile_costs {
   double l2_vector;     /* cycles: a vector of a panel that comes from the second-level cache */
   double multipliers;   /* vector multiply-adds, or instructions of the target, that start in a cycle */
   double latency;       /* cycles until the next one can add to the same register */
+  double unpacking;     /* instructions for each vector of a panel, beside the multiply-adds */
   double tile_overhead; /* cycles of a tile, for each step of its sum: what does not belong to the sum */
 } tile_costs;
 tile_costs cost_tiles(const target *t, const tile_operands *o);

@@ -22,6 +22,7 @@ static const double HALF_WIDTH_GAIN = 0.92;
 /* costs are equal that differ by less, in cycles; those in a range of this share are as good: larger tiles win */
 static const double TIE = 5e-10, AS_GOOD = 1.0001;
 enum {
+  UNPACKING = 2,         /* instructions that make a vector of codes: a shift and a lookup */
   MAX_ROWS = 14,         /* rows of a tile: more were never better */
   MAX_VECTORS = 6,       /* vectors of a tile, the same */
   MAX_SHARED_WINDOW = 8, /* rows of a tile of a window, beside a vector that all share */
@@ -42,8 +43,8 @@ static int64_t open_tiles(int64_t left, uint32_t m, uint32_t most) {
 /* Cycles of a step. (Measured on Zen 4 and 5 with tiles of 7 to 14 ymm: of twelve, 4 rows of 3 vectors take 4 % less
  * than 6 of 2.) */
 static double step_cycles(const tile_costs *k, double rows, double vectors) {
-  const double fma = rows * vectors / k->multipliers, loads = (rows + vectors + 1) / k->t->loads_per_cycle,
-               least = loads > k->latency ? loads : k->latency;
+  const double fma = (rows + k->unpacking) * vectors / k->multipliers,
+               loads = (rows + vectors + 1) / k->t->loads_per_cycle, least = loads > k->latency ? loads : k->latency;
   return (fma > least ? fma : least) + k->t->step_overhead;
 }
 /* Cycles of all tiles of that shape. */
@@ -114,6 +115,7 @@ tile_costs cost_tiles(const target *t, const tile_operands *o) {
                   .l2_vector = t->l2_load_cost * t->vector_bits / L2_VECTOR_BITS,
                   .multipliers = o->by ? o->by->per_cycle : MULTIPLIERS,
                   .latency = o->by ? o->by->latency : t->fma_latency,
+                  .unpacking = o->codes ? UNPACKING : 0,
                   .l1_vectors = MAX_VECTORS,
                   .rows_l2 = INT64_MAX,
                   .rows_l3 = INT64_MAX};

@@ -193,6 +193,9 @@ bool fixed_point_pays(index_view *iv, ex load, const ex_node *red, int64_t uses)
   if (red->kind != EX_REDUCE || red->op != RED_SUM || red->type != ET_F32 || red->acc != ET_F32 ||
       !cost_fixed_point(iv->p->t, uses, elems * 4))
     return false;
+  /* what stays in registers for some steps of the sum is not read that often */
+  for (uint32_t i = 0; i < red->nargs; i++)
+    if (!value_uses(iv, load, red->args[i])) return false;
   ex f = factor_of(iv, red, load);
   return f && is_linear_in(iv, f, n->tensor) && even(iv->p, n->tensor);
 }

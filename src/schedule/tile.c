@@ -416,6 +416,7 @@ typedef struct tiling {
   /* a contraction proper: each of two operands has an output variable of its own, so that a register tile pays more
    * than horizontal sums */
   bool contraction;
+  bool codes;            /* the operand along the lanes has codes of few bits (bit_pack.c) */
   int64_t steps;         /* terms of the sum; of many, MAX_SUM_STEPS or more */
   const instruction *by; /* may compute the innermost part of the leader's sum; NULL: it goes term by term */
 } tiling;
@@ -442,6 +443,17 @@ static bool is_contraction(const tiling *w) {
     }
   return rows && cols;
 }
+/* Is a factor of the sum a constant of few bits, with another factor for blocks of terms? */
+static bool reads_codes(const tiling *w) {
+  factored f;
+  for (uint32_t i = 0; i < w->acc->n; i++) {
+    const access *a = &w->acc->v[i];
+    if (!a->leader || a->store || xt(w->iv->m, a->t)->narrow.type == ET_NONE) continue;
+    for (uint32_t r = 0; r < w->red->n; r++)
+      if (sum_factors(w->iv, w->root, w->red->v[r], &f) && f.outer) return true;
+  }
+  return false;
+}
 static tiling tiling_of(index_view *iv, const u32vec *stages, const accesses *acc, const u32vec *domain,
                         const u32vec *red, const tile_given *given) {
   const ex_node *root = exn(iv->m, xs(iv->m, stages->v[0])->value);
@@ -461,9 +473,13 @@ static tiling tiling_of(index_view *iv, const u32vec *stages, const accesses *ac
   w.contraction = is_contraction(&w);
   for (uint32_t i = 0; i < red->n && w.steps < MAX_SUM_STEPS; i++)
     w.steps *= max64(0, min64(sym_int_or(iv->c, sym_extent(iv->c, red->v[i]), TYPICAL_EXTENT), MAX_SUM_STEPS));
+  if (!w.reduces) return w;
   factored room;
-  if (w.reduces && !given->no_instruction)
-    w.by = instruction_of_sum(iv->p, sum_of_integers(iv, root, 0, &room), w.lanes, NULL);
+  const ex_node *sum = sum_of_integers(iv, root, 0, &room);
+  if (!given->no_instruction) w.by = instruction_of_sum(iv->p, sum, w.lanes, NULL);
+  w.codes = sum == root && reads_codes(&w);
+  /* what the innermost loop adds up has registers of its own (sum_factors.c) */
+  if (sum != root || w.codes) w.registers /= 2;
   return w;
 }
 
@@ -712,6 +728,7 @@ static tile_costs costs_of(const tiling *w, const operands *o, const row_candida
                                                   .by = w->by,
                                                   .window = window,
                                                   .shared = o->shared,
+                                                  .codes = w->codes,
                                                   .fixed_vectors = fixed ? FIXED_POINT_VECTORS : 0});
 }
 /* Another tile, for rows that are the points of two variables, one after the other. */

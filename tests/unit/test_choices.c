@@ -14,15 +14,19 @@ static target machine(void) {
   t.l1 = 32 << 10, t.l1_ways = 8, t.l2 = 512 << 10, t.l3 = 8 << 20;
   return t;
 }
-static tile_shape shape_of(const target *t, int64_t rows, int64_t vectors) {
+static tile_shape shape_packed(const target *t, int64_t rows, int64_t vectors, bool codes) {
   const tile_costs k = cost_tiles(t, &(tile_operands){.registers = t->vector_registers,
                                                       .lanes = 8,
                                                       .steps = 64,
                                                       .panel_bytes = 4,
                                                       .row_bytes = 4,
                                                       .row_stride = 260,
-                                                      .rows = rows});
+                                                      .rows = rows,
+                                                      .codes = codes});
   return cost_tile_shape(&k, (size_range){rows, rows}, (size_range){vectors, vectors});
+}
+static tile_shape shape_of(const target *t, int64_t rows, int64_t vectors) {
+  return shape_packed(t, rows, vectors, false);
 }
 static void test_tiles(void **s) {
   (void)s;
@@ -32,6 +36,7 @@ static void test_tiles(void **s) {
   assert_true(large.rows * large.vectors + large.vectors + 1 <= 16 && large.rows * large.vectors >= 12);
   assert_int_equal(shape_of(&t, 480, 1).vectors, 1); /* no wider than the product */
   assert_int_equal(shape_of(&t, 1, 48).rows, 1);
+  assert_true(shape_packed(&t, 480, 48, true).rows > large.rows); /* vectors that are unpacked serve more rows */
   t.vector_registers = 32;
   const tile_shape larger = shape_of(&t, 480, 48);
   assert_true(larger.rows * larger.vectors > large.rows * large.vectors);

@@ -1170,9 +1170,9 @@ static const example examples[] = {
      "n]\n"
      "stage b: f32[k1<128, n1<177] = (f32(band(shr(i32(w[k1, n1]), 4i32), 3i32)) - 2.0) * s[k1//32, n1]\n"
      "stage c: f32[k2<128, n2<177] = (f32(w[k2, n2]) - 128.0) * s[k2//32, n2]\n"
-     "stage p: f32[r<N, j<177] out = sum[i<128] x[r, i] * a[i, j]\n"
-     "stage q: f32[r1<N, j1<177] out = sum[i1<128] x[r1, i1] * b[i1, j1]\n"
-     "stage y: f32[j2<177] out = sum[i2<128] x[0, i2] * c[i2, j2]\n"
+     "stage p: f32[r<N, j<177] out = 3000.0 + (sum[i<128] x[r, i] * a[i, j])\n"
+     "stage q: f32[r1<N, j1<177] out = 3000.0 + (sum[i1<128] x[r1, i1] * b[i1, j1])\n"
+     "stage y: f32[j2<177] out = 3000.0 + (sum[i2<128] x[0, i2] * c[i2, j2])\n"
      "output p \"p\"\noutput q \"q\"\noutput y \"y\"\n"},
     {"two equal kernels with constants of 4 bits each", "",
      "tensor x: f32[1, 128] input \"x\"\n"
@@ -1190,7 +1190,7 @@ static const example examples[] = {
      "tensor w: u8[136, 132] const @\n"
      "tensor s: f32[136, 33] const @\n"
      "stage a: f32[n<136, k<132] = (f32(band(i32(w[n, k]), 15i32)) - 8.0) * s[n, k//4]\n"
-     "stage y: f32[r<3, j<136] out = sum[i<132] x[r, i] * a[j, i]\n"
+     "stage y: f32[r<3, j<136] out = 3000.0 + (sum[i<132] x[r, i] * a[j, i])\n"
      "output y \"y\"\n"},
     {"sums of integers in a sum of floats: bytes times codes of 4 and 2 bits, and of bytes, with scales on both sides "
      "for "
