@@ -281,6 +281,43 @@ static void test_tables(void **s) {
   }
 }
 
+/* ---- rounded and clamped to few bits ---------------------------------------------------------- */
+static const etype packed[] = {ET_U8, ET_I8, ET_U16, ET_I16};
+static void roundings(lmodule *m, lfunc *f, lbuild *b, const target *t) {
+  (void)m, (void)f, (void)t;
+  const lv x = ptr_in(b, "x", ET_F32);
+  for (int k = 0; k < 4; k++) {
+    const lv y = ptr_out(b, (const char *[]){"u8", "i8", "u16", "i16"}[k], packed[k]),
+             in = lb_load(b, lt(ET_F32, 16), x, lb_int(b, 0));
+    const lv r = lb_op(b, OP_ROUND_EVEN, lt(ET_F32, 16), in, 0, 0);
+    lb_store(b, y, lb_int(b, 0), lb_op(b, OP_SAT, lt(packed[k], 16), r, 0, 0));
+    lb_store(b, y, lb_int(b, 16), lb_op(b, OP_SAT, lt(packed[k], 16), in, 0, 0)); /* towards 0 */
+  }
+}
+static void test_roundings(void **s) {
+  (void)s;
+  const float x[3][16] = {
+      {0.5f, 1.5f, 2.5f, -0.5f, -1.5f, 254.5f, 255.5f, 253.5f, 127.5f, 126.5f, -128.5f, -127.5f, 0, -0.f, 77.4f, 77.6f},
+      {NAN, INFINITY, -INFINITY, 2147483648.f, 4294967296.f, -2147483648.f, -4294967296.f, 3e38f, -3e38f, 1e-40f, 256,
+       300, -300, 128, -129, 2147483520.f},
+      {32767.5f, 32766.5f, -32768.5f, -32769, 65535, 65535.5f, 65534.5f, 65536, 70000, -70000, 99.5f, -99.5f, 1e9f,
+       -1e9f, -NAN, 12345.5f}};
+  EVERYWHERE_AND_C for (int set = 0; set < 3; set++) {
+    uint8_t u8[32];
+    int8_t i8[32];
+    uint16_t u16[32];
+    int16_t i16[32];
+    run_on(ti, l, roundings, (int64_t[]){ARG(x[set]), ARG(u8), ARG(i8), ARG(u16), ARG(i16)}, 1);
+    for (int i = 0; i < 32; i++) {
+      const double in = x[set][i % 16], v = isnan(in) ? 0 : i < 16 ? nearbyint(in) : trunc(in);
+      assert_int_equal(u8[i], fmin(fmax(v, 0), 255));
+      assert_int_equal(i8[i], fmin(fmax(v, -128), 127));
+      assert_int_equal(u16[i], fmin(fmax(v, 0), 65535));
+      assert_int_equal(i16[i], fmin(fmax(v, -32768), 32767));
+    }
+  }
+}
+
 /* ---- horizontal reductions, shuffles, NaN ---------------------------------------------------- */
 static void horizontal(lmodule *m, lfunc *f, lbuild *b, const target *t) {
   (void)m, (void)f, (void)t;
@@ -711,10 +748,10 @@ static void test_memory_ends(void **s) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_saxpy),    cmocka_unit_test(test_reversed),   cmocka_unit_test(test_matmul),
-      cmocka_unit_test(test_movement), cmocka_unit_test(test_tables),     cmocka_unit_test(test_horizontal),
-      cmocka_unit_test(test_lookup),   cmocka_unit_test(test_orders),     cmocka_unit_test(test_structure),
-      cmocka_unit_test(test_program),  cmocka_unit_test(test_object),     cmocka_unit_test(test_c_program),
-      cmocka_unit_test(test_callees),  cmocka_unit_test(test_memory_ends)};
+      cmocka_unit_test(test_saxpy),      cmocka_unit_test(test_reversed), cmocka_unit_test(test_matmul),
+      cmocka_unit_test(test_movement),   cmocka_unit_test(test_tables),   cmocka_unit_test(test_roundings),
+      cmocka_unit_test(test_horizontal), cmocka_unit_test(test_lookup),   cmocka_unit_test(test_orders),
+      cmocka_unit_test(test_structure),  cmocka_unit_test(test_program),  cmocka_unit_test(test_object),
+      cmocka_unit_test(test_c_program),  cmocka_unit_test(test_callees),  cmocka_unit_test(test_memory_ends)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -188,6 +188,8 @@ void xg_iota(sel *e, lv v, const linst *i);
 /* cast.c */
 void xg_cast(sel *e, lv v, const linst *i);
 void xg_saturate(sel *e, lv v, const linst *i);
+/* What a saturating conversion rounds itself: the operand of the rounding that is its own operand; 0: there is none. */
+lv xg_rounded(const sel *e, const linst *i);
 /* memory.c */
 void xg_load(sel *e, lv v, const linst *i);
 void xg_store(sel *e, const linst *i);

@@ -241,6 +241,39 @@ static void to_bools(sel *e, lv v, const linst *i, const shp *s) {
   }
   xg_result(e, v, 1, &all);
 }
+/* Is it a saturating conversion of a vector of f32 to 8 or 16 bits, by instructions that saturate? */
+static bool packs(const sel *e, const linst *i) {
+  const ltype from = li(e->f, i->a)->type;
+  const unsigned bits = et_bits((etype)i->type.elem);
+  return e->avx512 && i->kind == L_OP && i->op == OP_SAT && from.elem == ET_F32 && from.lanes > 1 &&
+         (bits == 8 || bits == 16) && et_kind((etype)i->type.elem) != K_FLOAT && i->type.elem != ET_BOOL;
+}
+lv xg_rounded(const sel *e, const linst *i) {
+  if (i->kind != L_OP || i->op != OP_SAT || !packs(e, i)) return 0;
+  const linst *x = li(e->f, i->a);
+  return x->kind == L_OP && x->op == OP_ROUND_EVEN ? x->a : 0;
+}
+/* What is too large for 32 bits becomes 2^31: the largest unsigned number that there is, so that the conversion to
+ * fewer bits clamps it, and the least signed one. NaN gives 0. */
+static void pack_saturated(sel *e, lv v, const linst *i) {
+  const etype to = (etype)i->type.elem;
+  const lv rounded = xg_rounded(e, i);
+  const bool u = et_kind(to) == K_UINT, byte = et_bits(to) == 8;
+  const shp s = xg_shape(e, li(e->f, i->a)->type);
+  vr p[PARTS];
+  for (unsigned q = 0; q < s.n; q++) {
+    vr x = xg_part(e, rounded ? rounded : i->a, q), a = xg_new(e, RV, s.vl), c = a;
+    const vr limit = xg_splat_bits(e, bits_of(4, u ? 0 : byte ? INT8_MAX : INT16_MAX), 4, s.vl);
+    xg_emit(e, (mi){.op = u ? V_MAXPS : V_MINPS, .vl = s.vl, .d = a, .a = x, .b = limit});
+    if (!u) {
+      c = xg_new(e, RV, s.vl);
+      xg_emit(e, (mi){.op = V_LD, .vl = s.vl, .d = c, .b = a, .k = mask_of(e, 4, s.vl, 7, x, x), .flags = F_ZERO});
+    }
+    p[q] = v1(e, rounded ? V_PS2DQ : V_TPS2DQ, s.vl, c);
+  }
+  const unsigned op = u ? (byte ? V_MOVUSDB : V_MOVUSDW) : byte ? V_MOVSDB : V_MOVSDW;
+  xg_result(e, v, narrower(e, p, i->type.lanes, 4, et_bytes(to), op, true, 0), p);
+}
 /* Clamps to the range of `to`, then converts; NaN gives 0. As codegen/llvm/op.c does it. */
 void xg_saturate(sel *e, lv v, const linst *i) {
   ltype ty = li(e->f, i->a)->type;
@@ -253,6 +286,10 @@ void xg_saturate(sel *e, lv v, const linst *i) {
   double hi = exact ? above - 1 : above - ldexp(1, (int)(bits - !u) - (int)mant);
   vr p[PARTS], over[PARTS];
   e->into[v] = 0;
+  if (packs(e, i)) {
+    pack_saturated(e, v, i);
+    return;
+  }
   if ((!exact && !e->avx512) || (one && bits == 64 && !e->avx512)) {
     xg_refuse(e, "a saturating conversion");
     return;

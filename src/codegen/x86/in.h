@@ -233,9 +233,14 @@ enum {
   X(MOVQW, 2, 2, 0x34, 0, S_ST, T_QUARTER, E, FLOAT) \
   X(MOVQB, 2, 2, 0x32, 0, S_ST, T_EIGHTH, E, FLOAT) \
   X(MOVWB, 2, 2, 0x30, 0, S_ST, T_HALF, E, INTBW) \
+  X(MOVUSDB, 2, 2, 0x11, 0, S_ST, T_QUARTER, E, FLOAT) \
+  X(MOVUSDW, 2, 2, 0x13, 0, S_ST, T_HALF, E, FLOAT) \
+  X(MOVSDB, 2, 2, 0x21, 0, S_ST, T_QUARTER, E, FLOAT) \
+  X(MOVSDW, 2, 2, 0x23, 0, S_ST, T_HALF, E, FLOAT) \
   X(DQ2PS, 1, 0, 0x5B, 0, S_2, T_FULL, 0, FLOAT) \
   X(QQ2PS, 1, 0, 0x5B, 1, S_2, T_FULL, E, DQ) \
   X(TPS2DQ, 1, 2, 0x5B, 0, S_2, T_FULL, 0, FLOAT) \
+  X(PS2DQ, 1, 1, 0x5B, 0, S_2, T_FULL, 0, FLOAT) \
   X(TPS2QQ, 1, 1, 0x7A, 0, S_2, T_HALF, E, DQ) \
   X(TPD2QQ, 1, 1, 0x7A, 1, S_2, T_FULL, E, DQ) \
   X(TPD2DQ, 1, 1, 0xE6, 1, S_2, T_FULL, 0, FLOAT) \
