@@ -6,9 +6,10 @@
  *
  *   sum[k] x*(q - z)*s = sum[a, b] x*q*s + sum[a] (-z*s) * sum[b] x
  *
- * where z and s hang on k only through a = k // g. Then q is a constant of whole numbers that is kept in bytes
- * (expr/narrow.c) and packed in its bits; z*s is a constant, too, and the inner sum of x is one for all columns. Uses
- * the licence that sums of floats may be reassociated. Needs factor; runs before constants are folded. */
+ * where z and s hang on k only through a = k // g, or not at all: then there is one block. Then q is a constant of
+ * whole numbers that is kept in bytes (expr/narrow.c) and packed in its bits; z*s is a constant, too, and the inner sum
+ * of x is one for all columns. Uses the licence that sums of floats may be reassociated. Needs factor; runs before
+ * constants are folded. */
 #include "cost/cost.h"
 #include "passes/pass_const.h"
 
@@ -26,7 +27,7 @@ typedef struct block_sum {
   ex zero;    /* less this, which is the same in a block; 0: nothing */
   ex scale;   /* times this, which is, too */
   atom var;   /* the variable of the sum that is divided */
-  atom block; /* counts its blocks */
+  atom block; /* counts its blocks; 0: there is one */
   atom place; /* counts the places of a block */
   sz by;      /* var, of these two */
 } block_sum;
@@ -141,6 +142,15 @@ static bool match_factor(blocks *k, const ex_node *red, ex factor, block_sum *ou
       if (split_factor(k, simplify_subst(p, factor, &v, &out->by, 1), out->place, out)) return true;
     }
   }
+  /* one block: what is the same for all terms of the sum */
+  for (uint32_t j = 0; j < red->nargs; j++) {
+    out->var = out->place = red->args[j], out->block = 0, out->by = sym_of_atom(c, out->var);
+    if (!uses(k, factor, out->var)) continue;
+    bool one = split_factor(k, factor, out->place, out);
+    for (uint32_t i = 0; i < red->nargs && one; i++)
+      one = !uses(k, out->scale, red->args[i]) && (!out->zero || !uses(k, out->zero, red->args[i]));
+    if (one) return true;
+  }
   return false;
 }
 static bool match(blocks *k, const ex_node *red, block_sum *out) {
@@ -180,12 +190,14 @@ static ex sum_node(void *env, emodule *m, ex e) {
   const ex others = simplify_subst(p, q.others, &q.var, &q.by, 1);
   atom *vars = NEWN(p->a, atom, n.nargs + 1);
   uint32_t at = 0;
-  for (uint32_t i = 0; i < n.nargs; i++) vars[at++] = n.args[i] == q.var ? q.block : n.args[i];
+  for (uint32_t i = 0; i < n.nargs; i++)
+    if (n.args[i] != q.var || q.block) vars[at++] = n.args[i] == q.var ? q.block : n.args[i];
   k->any = true;
   ex second = 0;
   if (zero) {
     const ex inner = expr_reduce(m, RED_SUM, &q.place, 1, 0, others, 0, ET_F32, ET_F32);
-    second = expr_fresh(m, expr_reduce(m, RED_SUM, vars, at, 0, expr_op2(m, OP_MUL, inner, zero), 0, ET_F32, ET_F32));
+    const ex term = expr_op2(m, OP_MUL, inner, zero);
+    second = expr_fresh(m, at ? expr_reduce(m, RED_SUM, vars, at, 0, term, 0, ET_F32, ET_F32) : term);
   }
   vars[at++] = q.place;
   const ex body = expr_op2(m, OP_MUL, expr_op2(m, OP_MUL, others, codes), scale);

@@ -217,7 +217,7 @@ static bool fold_into(pw *p, uint32_t s) {
   expr_operands(p->m, exn(m, x->value)->body, OP_MUL, p->a, &f);
   for (uint32_t i = 0; i < f.n; i++) {
     u32vec fv = {0};
-    if (!const_value(p, f.v[i]) || exn(m, f.v[i])->kind == EX_CONST) continue;
+    if (!const_value(p, f.v[i]) || exn(m, f.v[i])->kind == EX_CONST || kept_small(m, f.v[i])) continue;
     expr_vars(m, f.v[i], p->a, &fv);
     if (!subset(&mapped, &fv) || !pass_spend(p)) continue;
     ex c = const_make(p, s, fv.v, fv.n, expr_op2(m, OP_MUL, f.v[i], expr_subst_vars(m, a, av.v, to, av.n)));

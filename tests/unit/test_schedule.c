@@ -1173,7 +1173,11 @@ static const example examples[] = {
      "stage p: f32[r<N, j<177] out = 3000.0 + (sum[i<128] x[r, i] * a[i, j])\n"
      "stage q: f32[r1<N, j1<177] out = 3000.0 + (sum[i1<128] x[r1, i1] * b[i1, j1])\n"
      "stage y: f32[j2<177] out = 3000.0 + (sum[i2<128] x[0, i2] * c[i2, j2])\n"
-     "output p \"p\"\noutput q \"q\"\noutput y \"y\"\n"},
+     "tensor g: f32[177] const @\n"
+     "tensor h: u8[177] const @\n"
+     "stage e: f32[k3<128, n3<177] = (f32(w[k3, n3]) - f32(h[n3])) * g[n3]\n"
+     "stage t: f32[r3<N, j3<177] out = 3000.0 + (sum[i3<128] x[r3, i3] * e[i3, j3]) * 0.5\n"
+     "output p \"p\"\noutput q \"q\"\noutput y \"y\"\noutput t \"t\"\n"},
     {"two equal kernels with constants of 4 bits each", "",
      "tensor x: f32[1, 128] input \"x\"\n"
      "tensor w: u8[128, 176] const @\n"
