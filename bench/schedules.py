@@ -5,8 +5,8 @@
         [NAME...]
 
 Needs the package einkorn and PyPI's onnx and numpy. Each NAME (default: all of KERNELS) is a model of one operator. The
-schedules of its slowest kernel are those that `einkorn show --stage candidates` prints, or as many of them, evenly
-apart, as --most says. All that are legal are measured twice, the ten best and the default again in turns. Told are how
+schedules of its slowest kernel, and of how its tensors are stored, are those that `einkorn show --stage candidates`
+prints, or as many of them, evenly apart, as --most says. All that are legal are measured twice, the ten best and the default again in turns. Told are how
 many there were, how many primitives they change, how many were refused, how much slower the slowest tenth is than the
 best, which part of the best's speed the default has, and how well the ranks of the estimated cycles (--stage cost)
 agree with those of the measured times (Spearman's correlation). --write puts the table into that page."""
@@ -93,8 +93,9 @@ def slowest(module, text):
 
 
 def candidates(module, head, most):
-    """Of the kernel that this line names: texts, evenly apart, and how many primitives they change."""
-    texts = ["schedules 1\n" + t for t in module.show("candidates").split("schedules 1\n") if "\n" + head in t]
+    """Of the kernel that this line names, and of the tensors: texts, evenly apart, and how many primitives they change."""
+    texts = ["schedules 1\n" + t for t in module.show("candidates").split("schedules 1\n")
+             if "\n" + head in t or "\ntensor " in t]
     texts = texts[::max(1, math.ceil(len(texts) / most))]
     changed = set()
     for text in texts:

@@ -56,8 +56,12 @@ static bool wants_launch(void *env, const launch *l) {
   const of_node *w = env;
   return !w->node || launches_node(w->p, l, w->node);
 }
-/* Other schedules of each kernel. */
+/* Other ways to store the tensors that each kernel computes, and other schedules of it. */
 static void show_candidates(pipeline *p, const char *node, sbuf *b) {
+  storages all = {0};
+  for (uint32_t i = 0; i < p->s->launches.n; i++)
+    if (!node || launches_node(p, &p->s->launches.v[i], node)) schedule_storages(p->s, &p->s->launches.v[i], &all);
+  for (uint32_t i = 0; i < all.n; i++) candidates_print_tensor(p->a, all.v[i], b);
   for (uint32_t i = 0; i < p->s->launches.n; i++) {
     const launch *l = &p->s->launches.v[i];
     if (!l->facts || (node && !launches_node(p, l, node))) continue;

@@ -578,13 +578,22 @@ static bool solid(pw *p, const update *u) {
   }
   return true;
 }
+/* Is the index a number of the axis' digits, each of which is one of its terms, or several? Else a piece has no layout
+ * where these digits lie apart. */
+static bool has_digits(pw *p, const axis *x, sz idx) {
+  for (uint32_t i = x->n; i-- > 1;) {
+    sz digit;
+    if (!sym_divmod(p->c, idx, x->d[i].extent, &idx, &digit, NULL, NULL)) return false;
+  }
+  return true;
+}
 static bool all_boxes(pw *p, const stage *x) {
   for (uint32_t i = 0; i < x->updates.n; i++) {
     const update *u = &x->updates.v[i];
     uint32_t seen = 0;
     if (u->op != OP_NONE || u->cond || u->nvars > 31) return false;
     for (uint32_t k = 0; k < u->nidx; k++)
-      if (!box_index(p, u, u->idx[k], &seen)) return false;
+      if (!box_index(p, u, u->idx[k], &seen) || !has_digits(p, &x->axes[k], u->idx[k])) return false;
     if (seen != (1u << u->nvars) - 1) return false;
   }
   return true;

@@ -80,9 +80,8 @@ static bool same_directives(const directives *x, const directives *y) {
   for (uint32_t i = 0; same && i < x->n; i++) same = same_words(&x->v[i], &y->v[i]);
   return same;
 }
-/* Does the schedule state that already? */
-static bool is_stated(const proposer *p, const directives *to) {
-  const directives *from = p->n ? &p->n->directives : &p->k->directives;
+/* Do the directives state that already? */
+static bool is_stated(const directives *from, const directives *to) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < from->n; i++) {
     bool of = false;
@@ -91,12 +90,14 @@ static bool is_stated(const proposer *p, const directives *to) {
   }
   return n == to->n;
 }
+bool change_is_new(const changes *all, const directives *stated, const schedule_change *c) {
+  bool had = is_stated(stated, &c->to);
+  for (uint32_t i = all->n; i-- > 0 && !had && all->v[i].nest == c->nest;) had = same_directives(&all->v[i].to, &c->to);
+  return !had;
+}
 /* The change is made: one that changes something, and was not proposed before. */
 static void end(const proposer *p, const schedule_change *c) {
-  bool had = is_stated(p, &c->to);
-  for (uint32_t i = p->out->n; i-- > 0 && !had && p->out->v[i].nest == c->nest;)
-    had = same_directives(&p->out->v[i].to, &c->to);
-  if (!had) vec_push(p->a, *p->out, *c);
+  if (change_is_new(p->out, p->n ? &p->n->directives : &p->k->directives, c)) vec_push(p->a, *p->out, *c);
 }
 static void one_word(const proposer *p, primitive is, const char *word) {
   schedule_change c = begin(p, is);
@@ -416,6 +417,35 @@ static void block_changes(const proposer *p) {
     }
   }
 }
+/* One for each sum, or two where the tile is as it is stated, and in tiles of less. */
+static void accumulator_changes(const proposer *p) {
+  const int64_t sums = tile_rows(p) * max64(1, number_of(has(p, P_TILE), 1));
+  if (!has(p, P_ACCUMULATORS)) return;
+  one_word(p, P_ACCUMULATORS, "1");
+  for (int64_t n = sums; n; n /= p->few ? sums + 1 : 2) {
+    schedule_change c = begin(p, P_ACCUMULATORS);
+    directive *d = state(p, &c, P_ACCUMULATORS);
+    record_number(p->a, d, 2), record_number(p->a, d, n);
+    end(p, &c);
+  }
+}
+/* None of these words, all, and where there are several each alone: in one directive, or in one each. */
+static void subset_changes(const proposer *p, primitive is, const strvec *words, bool each) {
+  if (!has(p, is)) return;
+  one_word(p, is, "none");
+  for (uint32_t only = 0; only <= (words->n > 1 ? words->n : 0); only++) {
+    schedule_change c = begin(p, is);
+    directive *d = NULL;
+    for (uint32_t i = 0; i < words->n; i++) {
+      if (only && only - 1 != i) continue;
+      if (!d || each) d = state(p, &c, is);
+      record_word(p->a, d, words->v[i]);
+    }
+    if (d) end(p, &c);
+  }
+}
+static void bound_changes(const proposer *p) { subset_changes(p, P_BOUND, &p->nf->bounds, false); }
+static void version_changes(const proposer *p) { subset_changes(p, P_VERSION, &p->nf->versions, true); }
 /* What is fetched ahead, but for one thing (`but`, NULL: all of it), and one thing more (`and`, or NULL). */
 static void prefetch_change(const proposer *p, const directive *but, const directive *and) {
   schedule_change c = begin(p, P_PREFETCH);
@@ -450,10 +480,21 @@ static void other_word(const proposer *p, primitive is) {
 }
 /* Proposes changes of each primitive of a nest; NULL: the other word, where it takes one of two. */
 static void (*const of_nests[P_COUNT])(const proposer *) = {
-    [P_ORDER] = order_changes,       [P_LANES] = lane_changes,    [P_ROWS] = row_changes,
-    [P_TILE] = tile_changes,         [P_PANELS] = panel_changes,  [P_STRIP] = strip_changes,
-    [P_REDUCE] = reduce_changes,     [P_UNROLL] = unroll_changes, [P_INSTRUCTION] = instruction_changes,
-    [P_PACK] = pack_changes,         [P_BUFFER] = buffer_changes, [P_BLOCK] = block_changes,
+    [P_ORDER] = order_changes,
+    [P_LANES] = lane_changes,
+    [P_ROWS] = row_changes,
+    [P_TILE] = tile_changes,
+    [P_PANELS] = panel_changes,
+    [P_STRIP] = strip_changes,
+    [P_REDUCE] = reduce_changes,
+    [P_UNROLL] = unroll_changes,
+    [P_INSTRUCTION] = instruction_changes,
+    [P_PACK] = pack_changes,
+    [P_BUFFER] = buffer_changes,
+    [P_BLOCK] = block_changes,
+    [P_ACCUMULATORS] = accumulator_changes,
+    [P_BOUND] = bound_changes,
+    [P_VERSION] = version_changes,
     [P_PREFETCH] = prefetch_changes,
 };
 
@@ -518,7 +559,7 @@ static uint32_t set_by(const schedule_change *c) {
   for (uint32_t i = 0; i < c->to.n; i++) all |= BIT(c->to.v[i].is);
   return all;
 }
-static void keep(arena *a, const directives *from, uint32_t but, directives *out) {
+void change_keep(arena *a, const directives *from, uint32_t but, directives *out) {
   for (uint32_t i = 0; i < from->n; i++) {
     directive d = {.is = from->v[i].is};
     if (but & BIT(d.is)) continue;
@@ -532,15 +573,15 @@ kernel_record candidate_changed(arena *a, const kernel_record *k, const kernel_f
   const uint32_t but = dropped_by(k, n, n ? facts_of_nest(f, n->name) : NULL, c) | set_by(c);
   const bool others = c->is == P_SPLIT || c->is == P_ROLL; /* the nests are others then */
   directives own = {0};
-  keep(a, &k->directives, but, &own);
-  if (!n) keep(a, &c->to, 0, &own);
+  change_keep(a, &k->directives, but, &own);
+  if (!n) change_keep(a, &c->to, 0, &own);
   out.directives = own;
   memset(&out.nests, 0, sizeof out.nests);
   for (uint32_t i = 0; i < k->nests.n; i++) {
     const nest_record *was = &k->nests.v[i];
     nest_record to = {.name = was->name};
-    if (!others) keep(a, &was->directives, was == n || !n ? but : 0, &to.directives);
-    if (was == n) keep(a, &c->to, 0, &to.directives);
+    if (!others) change_keep(a, &was->directives, was == n || !n ? but : 0, &to.directives);
+    if (was == n) change_keep(a, &c->to, 0, &to.directives);
     vec_push(a, out.nests, to);
   }
   return out;
@@ -600,12 +641,15 @@ static void print_word(const char *word, sbuf *out) {
   else
     sb_quoted(out, word, n);
 }
-static void print_change(const kernel_record *k, const schedule_change *c, sbuf *out) {
-  if (c->nest != KERNEL && k->nests.n > 1) sb_put(out, " nest"), print_word(k->nests.v[c->nest].name, out);
+void change_print(const schedule_change *c, sbuf *out) {
   for (uint32_t i = 0; i < c->to.n; i++) {
     sb_fmt(out, " %s", primitive_forms[c->to.v[i].is].name);
     for (uint32_t w = 0; w < c->to.v[i].words.n; w++) print_word(c->to.v[i].words.v[w], out);
   }
+}
+static void print_change(const kernel_record *k, const schedule_change *c, sbuf *out) {
+  if (c->nest != KERNEL && k->nests.n > 1) sb_put(out, " nest"), print_word(k->nests.v[c->nest].name, out);
+  change_print(c, out);
 }
 void candidates_print(arena *a, const candidates *c, sbuf *out) {
   for (uint32_t i = 0; i < c->all.n; i++) {

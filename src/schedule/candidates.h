@@ -33,6 +33,8 @@ typedef struct nest_facts {
   VEC(operand_facts) operands; /* what the sum reads */
   int64_t block_steps;   /* values of the sum's outermost variable, parts of which may be blocks; 0: they may not */
   bool packs_blocks;     /* panels of a block are packed of a run-time operand */
+  strvec bounds;         /* variables of sums whose loops can leave out places outside of a tensor */
+  strvec versions;       /* conditions of sizes for which there can be a copy */
   directives prefetches; /* what can be fetched ahead, as it would be stated */
   bool streams;          /* it may be streamed: parts of a few steps, all panels of which are a block */
 } nest_facts;
@@ -42,6 +44,18 @@ typedef struct kernel_facts {
   VEC(loop_facts) shared; /* variables that all nests share, and that can be split */
   bool open_work;         /* an open size decides whether the work is worth threads */
 } kernel_facts;
+/* An axis of a tensor. */
+typedef struct axis_facts {
+  const char *name; /* its text in schedules */
+  int64_t extent;   /* number of its places; -1: open */
+  bool grows;       /* its places may lie farther apart than what is inside of them takes, in the order that is there */
+} axis_facts;
+/* What the changes of how a tensor is stored are made of, besides that. */
+typedef struct tensor_facts {
+  VEC(axis_facts) axes; /* in the order of its index */
+  directive halo;       /* the widest halo that its readers have a use for, as it would be stated; no words: none has */
+  int64_t line;         /* elements in a cache line */
+} tensor_facts;
 /* the facts about a nest of that name; NULL: there are none */
 const nest_facts *facts_of_nest(const kernel_facts *f, const char *name);
 
@@ -71,4 +85,14 @@ candidates candidates_of(arena *a, const kernel_record *k, const kernel_facts *f
 kernel_record candidates_nth(arena *a, const candidates *c, uint32_t i);
 /* prints all of them, each as a text of its own, behind a comment that says what is changed */
 void candidates_print(arena *a, const candidates *c, sbuf *out);
+
+/* candidates_tensor.c: the single changes of how a tensor is stored, which is recorded with facts, or was changed */
+void tensor_changes(arena *a, const tensor_record *r, changes *out);
+/* how it is stored with the change, and without what hangs on it */
+tensor_record tensor_changed(arena *a, const tensor_record *r, const schedule_change *c);
+void candidates_print_tensor(arena *a, const tensor_record *r, sbuf *out); /* like candidates_print */
+/* candidates.c: between the two files */
+bool change_is_new(const changes *all, const directives *stated, const schedule_change *c);
+void change_keep(arena *a, const directives *from, uint32_t but, directives *out); /* but: bits of primitives */
+void change_print(const schedule_change *c, sbuf *out);
 #endif

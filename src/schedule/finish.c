@@ -69,12 +69,17 @@ static void decide_unrolling(kctx *k, nest *n) {
   kernel_record_word(k, kernel_record_new(k, &n->stages, P_UNROLL),
                      n->written_out ? kernel_var_text(k, v->var) : "none");
 }
+static void note_word(kctx *k, strvec *to, const char *word) {
+  vec_push(k->p->l->a, *to, arena_strdup(k->p->l->a, word));
+}
 /* Loops of sums that leave out places outside of a tensor, which a halo holds: where these are enough of all. */
 static void decide_bounds(kctx *k, nest *n) {
   u32vec all = {0};
   for (uint32_t i = 0; i < n->stages.n; i++)
     outside_variables(&k->e.view, exn(k->m, xs(k->m, n->stages.v[i])->value), &all, &n->bounds);
   if (!all.n) return;
+  nest_facts *facts = kernel_nest_facts(k, &n->stages);
+  for (uint32_t i = 0; i < all.n && facts; i++) note_word(k, &facts->bounds, kernel_var_text(k, all.v[i]));
   const directive *d = stated(k, &n->stages, P_BOUND);
   if (EK_PLANTED("follow-bound")) d = NULL;
   if (d) n->bounds.n = 0;
@@ -91,6 +96,8 @@ static void decide_versions(kctx *k, nest *n) {
   conditions all = {0};
   uint32_t at = 0;
   kernel_quotients(k, &n->stages, &all);
+  nest_facts *facts = kernel_nest_facts(k, &n->stages);
+  for (uint32_t i = 0; i < all.n && facts; i++) note_word(k, &facts->versions, kernel_size_text(k, all.v[i].if_ge0));
   const directive *d = stated_next(k, &n->stages, P_VERSION, &at);
   const bool given = d && !EK_PLANTED("follow-version");
   for (uint32_t i = 0; i < all.n && !given && n->versions.n < MAX_CONDITIONS; i++)

@@ -231,12 +231,29 @@ static bool open_guard(kctx *k, const grp *g) {
   if (all && !EK_PLANTED("schedule-blocks")) lb_if(&e->b, all);
   return all && !EK_PLANTED("schedule-blocks");
 }
+/* The nest that has fewer values of a shared variable than there are, and runs under a condition on it; NULL: none. */
+static const grp *group_of_fewer(kctx *k, const grps *gs, atom v) {
+  for (uint32_t g = 0; g < gs->n; g++) {
+    const stage *s = xs(k->m, gs->v[g].stages.v[0]);
+    for (uint32_t i = 0; i < s->naxes; i++)
+      for (uint32_t j = 0; j < s->axes[i].n; j++)
+        if (kernel_canon(k, s->axes[i].d[j].var) == v && !sym_eq(k->c, sym_extent(k->c, v), s->axes[i].d[j].extent))
+          return &gs->v[g];
+  }
+  return NULL;
+}
+/* Is it a variable that all nests share, and have as many values of, so that these can be blocks? */
+static bool may_be_blocks(kctx *k, const grps *gs, atom v) {
+  return vec_has(&k->outer, v) && !group_of_fewer(k, gs, v);
+}
 /* Sums along rows end in a chain of dependent steps, as long as the work of a short row: several such rows go
  * through the groups together. Their variable; 0: rows are long, or there is only one. */
 static atom short_rows(kctx *k, const grps *gs) {
   atom v = k->outer.n ? k->outer.v[k->outer.n - 1] : 0;
   bool sums = false;
-  if (!v || k->p->level == 0 || k->cls != KC_ROW || kernel_extent(k, v, 2 * SHORT_ROWS) < 2 * SHORT_ROWS) return 0;
+  if (!v || k->p->level == 0 || k->cls != KC_ROW || !may_be_blocks(k, gs, v) ||
+      kernel_extent(k, v, 2 * SHORT_ROWS) < 2 * SHORT_ROWS)
+    return 0;
   for (uint32_t g = 0; g < gs->n; g++) {
     const grp *q = &gs->v[g];
     int64_t points = 1;
@@ -271,9 +288,8 @@ static int64_t handed_over(kctx *k, const grps *gs) {
 }
 /* A block whose product has no rows left inside goes through the values of its last variable some at a time: whole
  * tiles, and of them as many as a quarter of the second cache holds. */
-static void shared_block_size(kctx *k, const grps *gs) {
-  atom last = k->outer.n ? k->outer.v[k->outer.n - 1] : 0;
-  for (uint32_t g = 0; g < gs->n && last; g++) {
+static void shared_block_size(kctx *k, const grps *gs, atom last) {
+  for (uint32_t g = 0; g < gs->n; g++) {
     const grp *q = &gs->v[g];
     accesses acc = {0};
     u32vec inside = {0}, with = {0};
@@ -312,10 +328,12 @@ static void choose_shared_blocks(kctx *k, const grps *gs) {
   atom along = 0;
   choice sum = {0}; /* the choice of the first product along the variable */
   if (k->p->level > 0 && k->cls == KC_BLOCKS) {
+    const atom last = k->outer.n ? k->outer.v[k->outer.n - 1] : 0;
+    if (!may_be_blocks(k, gs, last)) return;
     if (rolling_find(k, &k->shared_blocks[0]))
       k->nshared_blocks = 1;
     else
-      shared_block_size(k, gs);
+      shared_block_size(k, gs, last);
     return;
   }
   for (uint32_t g = 0; g < gs->n && !k->nshared_blocks && k->p->level > 0; g++) {
@@ -325,9 +343,9 @@ static void choose_shared_blocks(kctx *k, const grps *gs) {
     group_accesses(&k->e.view, &q->stages, k->stored, &acc);
     choice ch = kernel_choice_among(k, &q->stages, &acc, &q->domain, &q->red);
     if (!ch.lane || ch.lane_reduced) continue;
-    bool two = ch.collapsed_mr && vec_has(&k->outer, ch.collapsed[0]) && vec_has(&k->outer, ch.collapsed[1]);
+    bool two = ch.collapsed_mr && may_be_blocks(k, gs, ch.collapsed[0]) && may_be_blocks(k, gs, ch.collapsed[1]);
     if (two) kernel_collapse_rows(&ch);
-    bool lane = vec_has(&k->outer, ch.lane), row = q->red.n && ch.row && vec_has(&k->outer, ch.row);
+    bool lane = may_be_blocks(k, gs, ch.lane), row = q->red.n && ch.row && may_be_blocks(k, gs, ch.row);
     if (lane && !along) along = ch.lane;
     if (along && ch.lane == along && q->red.n && !sum.lane) sum = ch;
     if (!row || (lane && k->cls != KC_CONTRACTION)) continue;
@@ -339,7 +357,7 @@ static void choose_shared_blocks(kctx *k, const grps *gs) {
     if (two && lane) k->shared_blocks[k->nshared_blocks++] = of_lanes;
     k->shared_blocks[k->nshared_blocks++] =
         (shared_block){.var = ch.row, .size = two ? cost_shared_points(rows) : cost_shared_rows(rows, ch.mr)};
-    if (ch.row2 && vec_has(&k->outer, ch.row2))
+    if (ch.row2 && may_be_blocks(k, gs, ch.row2))
       k->shared_blocks[k->nshared_blocks++] =
           (shared_block){.var = ch.row2, .size = two ? MAX_COLLAPSED : kernel_row2_block(k, &ch)};
     if (!two && lane) k->shared_blocks[k->nshared_blocks++] = of_lanes;
@@ -363,17 +381,6 @@ static bool is_block(kctx *k, const directive *d, uint32_t at) {
   const shared_block *b = &k->shared_blocks[at];
   return at < k->nshared_blocks && d->words.n == 2 && directive_is(d, 0, kernel_var_text(k, b->var)) &&
          kernel_number(k, d, d->words.v[1], 1, INT64_MAX) == max64(b->size, 1);
-}
-/* The nest that has fewer values of a shared variable than there are, and runs under a condition on it; NULL: none. */
-static const grp *group_of_fewer(kctx *k, const grps *gs, atom v) {
-  for (uint32_t g = 0; g < gs->n; g++) {
-    const stage *s = xs(k->m, gs->v[g].stages.v[0]);
-    for (uint32_t i = 0; i < s->naxes; i++)
-      for (uint32_t j = 0; j < s->axes[i].n; j++)
-        if (kernel_canon(k, s->axes[i].d[j].var) == v && !sym_eq(k->c, sym_extent(k->c, v), s->axes[i].d[j].extent))
-          return &gs->v[g];
-  }
-  return NULL;
 }
 static void follow_split(kctx *k, const grps *gs, const directive *d) {
   if (d->words.n < 2 && directive_is(d, 0, "none")) return;
@@ -412,7 +419,7 @@ void kernel_multi(kctx *k, grps *gs) {
   sz points = sym_int(c, 1), blocks[3];
   kernel_runs(k, &k->outer);
   for (uint32_t i = 0; i < k->outer.n; i++)
-    if (!group_of_fewer(k, gs, k->outer.v[i])) kernel_note_shared(k, k->outer.v[i]);
+    if (may_be_blocks(k, gs, k->outer.v[i])) kernel_note_shared(k, k->outer.v[i]);
   decide_shared_blocks(k, gs);
   for (uint32_t i = 0; i < k->nshared_blocks; i++) {
     shared_block *b = &k->shared_blocks[i];

@@ -138,7 +138,7 @@ static storage decide(lay *L, tid t, const uint32_t *order, const sz *shape, fre
   if (may.order) storage_follow_halo(L, t, &s);
   if (may.pads) room_pads(L, t, shape, &s);
   if (may.order) storage_follow_pads(L, t, &s, may.steps);
-  if (may.order || may.state) storage_record(L, t, &s);
+  if (may.order || may.state) storage_record(L, t, &s, may.order, may.order && !may.steps);
   return s;
 }
 static void own_buffer(lay *L, tid t, const uint32_t *order,
@@ -267,7 +267,8 @@ static void place_tensor(lay *L, tid t, const uint32_t *order) {
   L->mat[v->tensor] = !layout_inside(L->m, v);
   place_tensor(L, v->tensor, vo);
   layout l;
-  if (!layout_piece(L->p, idx, value, &L->p->layouts[v->tensor], &l)) storage_refuse_piece(L, t, v->tensor);
+  if (!layout_piece(L->p, idx, value, &L->p->layouts[v->tensor], &l))
+    ctx_bug(L->c, "schedule: tensor %s cannot be stored inside %s", xt(L->m, t)->name, xt(L->m, v->tensor)->name);
   L->p->layouts[t] = l;
   storage_record_piece(L, t, in.stage - 1, in.update);
 }

@@ -71,11 +71,10 @@ void storage_follow_halo(lay *L, tid t, storage *s);
 void storage_follow_state(lay *L, tid t); /* of a state, whose order is followed: it has no room for more */
 /* steps: the tensor has memory for one step of a recurrence */
 void storage_follow_pads(lay *L, tid t, storage *s, bool steps);
-void storage_record(lay *L, tid t, const storage *s);
+/* halo: it may have one; lines: its places may lie farther apart */
+void storage_record(lay *L, tid t, const storage *s, bool halo, bool lines);
 /* the tensor is update `update` of the placement, in the memory of that one */
 void storage_record_piece(lay *L, tid t, uint32_t stage, uint32_t update);
-/* its piece cannot be stored where the whole lies: because of what is stated, if that is it */
-void storage_refuse_piece(lay *L, tid piece, tid whole);
 void storage_check_used(splan *p); /* refuses what is stated of no tensor, or does not apply to it */
 /* what placement `stage` writes by its update, or else by its value: where, and the load of it */
 const sz *layout_placement(lay *L, const stage *s, uint32_t update, uint32_t *n, ex *value);

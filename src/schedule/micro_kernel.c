@@ -280,12 +280,12 @@ static void red_loop(ectx *e, const nest *n, const tile_reduction *x, uint32_t f
   const bool innermost = from + 1 == x->vars->n;
   lv i, at = lb_int(&e->b, 0);
   uint32_t nb = e->view.binds.n;
-  if (innermost && !x->pay && schedule_adds_loads(e->m, x->red)) at = group_loop(e, n, x, v);
-  lv end = emit_size(e, sym_extent(e->c, v));
   if (innermost && v == e->window) {
     window_steps(e, x, v);
     return;
   }
+  if (innermost && !x->pay && schedule_adds_loads(e->m, x->red)) at = group_loop(e, n, x, v);
+  lv end = emit_size(e, sym_extent(e->c, v));
   if (innermost && e->factored) {
     factored_loop(e, x, v);
     return;

@@ -172,6 +172,12 @@ void fetch_step(ectx *e) {
 /* ---- rows -------------------------------------------------------------------------------------- */
 /* Does the tensor lie in memory of its own, and not in scratch? */
 static bool in_memory(const index_view *iv, tid t) { return view_layout(iv, t) == &iv->p->layouts[t]; }
+/* Does each lane read where data of its own say? */
+static bool lanes_by_data(index_view *iv, const nest *n, sz address) {
+  const atom lane = n->lane.var;
+  return lane && sym_uses_kind(iv->c, address, AT_DATA) &&
+         address_uses(iv, sym_replace(iv->c, address, lane, sym_int(iv->c, 0)), lane);
+}
 /* Does it not lie in the second cache? */
 static bool comes_from_far(index_view *iv, const access *x) {
   const tensor *t = xt(iv->m, x->t);
@@ -195,7 +201,7 @@ static int64_t row_spacing(index_view *iv, const nest *n, uint32_t stage, const 
     if (exn(iv->m, xs(iv->m, n->stages.v[i])->value)->kind == EX_REDUCE) return 0;
   if (address_coef(iv, x->address, x->leader ? vars->v[vars->n - 1] : n->lane.var) != 1) return 0;
   const int64_t step = address_coef(iv, x->address, n->row.var);
-  return step >= line && step <= INT32_MAX ? step : 0;
+  return step >= line && step <= INT32_MAX && !lanes_by_data(iv, n, x->address) ? step : 0;
 }
 /* How the rows of a tile are numbered along a sum, until there is a number for each: values of its last variable in a
  * line have one. */
@@ -288,7 +294,7 @@ static bool has_next_place(index_view *iv, const nest *n, const accesses *all, u
   const access *x = &all->v[at];
   if (x->store || x->constant || address_coef(iv, x->address, n->lane.var) != 1 || !in_memory(iv, x->t)) return false;
   const int64_t step = address_coef(iv, x->address, next);
-  if (step <= 0) return false;
+  if (step <= 0 || lanes_by_data(iv, n, x->address)) return false;
   const sz then = sym_addi(iv->c, x->address, step);
   for (uint32_t k = 0; k < all->n; k++)
     if (all->v[k].t == x->t && (all->v[k].address == then || (k < at && all->v[k].address == x->address))) return false;

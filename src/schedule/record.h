@@ -92,6 +92,7 @@ typedef struct tensor_record {
   bool used;             /* there is such a tensor */
   /* of a part that is recorded: what it is in; NULL: it is in none, or that one has a place that is not chosen */
   struct tensor_record *whole;
+  const struct tensor_facts *facts; /* what other ways to store it are made of (candidates.h); NULL: there are none */
 } tensor_record;
 /* A text of schedules. */
 typedef struct schedules {

@@ -5,23 +5,23 @@
 #include "schedule/layout_in.h"
 #include "schedule/state.h"
 
-/* How a tensor is stored; the whole of a part comes before the part. */
-static void print_storage(tensor_record *r, map *printed, sbuf *out) {
-  uint64_t had;
-  if (!r || map_gets(printed, r->name, &had)) return;
-  map_puts(printed, r->name, 1);
-  print_storage(r->whole, printed, out);
-  record_print_tensor(r, out);
+static void add_storage(arena *a, tensor_record *r, storages *all) {
+  for (uint32_t i = 0; i < all->n; i++)
+    if (all->v[i] == r) return;
+  if (!r) return;
+  add_storage(a, r->whole, all);
+  vec_push(a, *all, r);
+}
+void schedule_storages(const splan *p, const launch *l, storages *all) {
+  for (uint32_t k = 0; k < l->stages.n && l->record; k++)
+    add_storage(p->m->a, p->storages[xs(p->m, l->stages.v[k])->tensor], all);
 }
 void schedule_print(const splan *p, bool (*wanted)(void *env, const launch *l), void *env, sbuf *out) {
-  map *printed = map_new(p->m->a);
+  storages all = {0};
   schedules_print_head(out);
-  for (uint32_t i = 0; i < p->launches.n; i++) {
-    const launch *l = &p->launches.v[i];
-    const bool print = l->record && (!wanted || wanted(env, l));
-    for (uint32_t k = 0; k < l->stages.n && print; k++)
-      print_storage(p->storages[xs(p->m, l->stages.v[k])->tensor], printed, out);
-  }
+  for (uint32_t i = 0; i < p->launches.n; i++)
+    if (!wanted || wanted(env, &p->launches.v[i])) schedule_storages(p, &p->launches.v[i], &all);
+  for (uint32_t i = 0; i < all.n; i++) record_print_tensor(all.v[i], out);
   for (uint32_t i = 0; i < p->launches.n; i++) {
     const launch *l = &p->launches.v[i];
     if (l->record && (!wanted || wanted(env, l))) record_print(l->record, out);

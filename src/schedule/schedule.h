@@ -231,6 +231,10 @@ typedef struct schedule_opts {
 /* Chooses layouts, makes buffers, and schedules every kernel (a stage that belongs to no kernel, as at level 0, is a
  * kernel of its own). */
 splan *schedule_module(emodule *m, const target *t, schedule_opts o);
+typedef VEC(tensor_record *) storages;
+/* Adds how the tensors are stored that a launch computes, as it was recorded, those that are not there yet: the whole
+ * of a part comes before the part. */
+void schedule_storages(const splan *p, const launch *l, storages *all);
 /* The text of what was recorded, of the launches that are wanted (NULL: all): how the tensors that they compute are
  * stored, then the schedules of their kernels. */
 void schedule_print(const splan *p, bool (*wanted)(void *env, const launch *l), void *env, sbuf *out);

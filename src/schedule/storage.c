@@ -1,9 +1,8 @@
 /* What does a text state of how a tensor is stored, and what is recorded of it?
  *
- * Any order of the axes is legal, as long as parts of the tensor that are stored in place still have a layout there. A
- * halo is as wide as what is read outside of the tensor, or narrower: then these reads keep their guards. Places may
- * lie farther apart where no variable counts them together with what is inside of them. A part that is stored in place
- * can be kept apart: then it is copied to its place (storage_separate).
+ * Any order of the axes is legal. A halo is as wide as what is read outside of the tensor, or narrower: then these
+ * reads keep their guards. Places may lie farther apart where no variable counts them together with what is inside of
+ * them. A part that is stored in place can be kept apart: then it is copied to its place (storage_separate).
  */
 #include "schedule/layout_in.h"
 #include <string.h>
@@ -181,12 +180,6 @@ void storage_follow_state(lay *L, tid t) {
       refuse(L->c, xt(L->m, t)->name, d, "the tensor is a state: it has memory for its elements only");
   }
 }
-void storage_refuse_piece(lay *L, tid piece, tid whole) {
-  const directive *d = stated(L->p, whole, P_LAYOUT), *pad = stated(L->p, whole, P_PAD);
-  const char *name = xt(L->m, whole)->name, *of = xt(L->m, piece)->name;
-  if (!d && !pad) ctx_bug(L->c, "schedule: tensor %s cannot be stored inside %s", of, name);
-  refuse(L->c, name, d ? d : pad, "its part %s is stored in place, and would have no layout then", of);
-}
 void storage_check_used(splan *p) {
   for (uint32_t i = 0; p->stated && i < p->stated->tensors.n; i++) {
     const tensor_record *r = &p->stated->tensors.v[i];
@@ -252,30 +245,58 @@ static void record_words(lay *L, tensor_record *r, primitive is, const strvec *w
   for (uint32_t i = 0; i < words->n; i++) record_word(L->p->l->a, d, words->v[i]);
 }
 static const char *decimal(lay *L, int64_t n) { return arena_fmt(L->p->l->a, "%lld", (long long)n); }
-void storage_record(lay *L, tid t, const storage *s) {
+/* The words of a halo, or `none`. */
+static strvec halo_words(lay *L, tid t, const halo_room *h) {
+  const tensor *x = xt(L->m, t);
+  const char *names[MAX_RANK];
+  strvec words = {0};
+  name_axes(L->m, t, names);
+  for (uint32_t i = 0; i < x->rank && h->any; i++) {
+    if (!h->lo[i] && !h->hi[i]) continue;
+    vec_push(L->a, words, names[i]);
+    vec_push(L->a, words, decimal(L, h->lo[i])), vec_push(L->a, words, decimal(L, h->hi[i]));
+  }
+  if (h->any) vec_push(L->a, words, "fill"), vec_push(L->a, words, fill_text(L, x->type, h->fill));
+  if (!words.n) vec_push(L->a, words, "none");
+  return words;
+}
+/* What other ways to store it are made of. halo, lines: see storage_record */
+static const tensor_facts *facts_of(lay *L, tid t, const storage *s, bool halo, bool lines) {
+  arena *a = L->p->l->a;
+  const tensor *x = xt(L->m, t);
+  tensor_facts *f = NEW(a, tensor_facts);
+  const char *names[MAX_RANK];
+  const halo_room most = widest(L, t, NULL, &L->halo[t]);
+  name_axes(L->m, t, names);
+  for (uint32_t i = 0; i < x->rank; i++)
+    vec_push(a, f->axes, ((axis_facts){.name = names[i], .extent = view_extent(L->c, x->shape[i], -1)}));
+  for (uint32_t at = 0; at + 1 < x->rank && lines; at++)
+    f->axes.v[s->order[at]].grows = room_may_grow(L, t, s->order, at);
+  f->line = max64(1, (int64_t)L->p->t->line / et_bytes(x->type));
+  if (!halo || !most.any || !room_fits(L, t, most.lo, most.hi)) return f;
+  const strvec words = halo_words(L, t, &most);
+  for (uint32_t i = 0; i < words.n; i++) record_word(a, &f->halo, words.v[i]);
+  return f;
+}
+void storage_record(lay *L, tid t, const storage *s, bool halo, bool lines) {
   if (!L->p->storages) return;
   const tensor *x = xt(L->m, t);
   tensor_record *r = new_record(L, t);
   const char *names[MAX_RANK];
-  strvec order = {0}, halo = {0}, pad = {0};
+  strvec order = {0}, pad = {0};
+  const strvec around = halo_words(L, t, &s->halo);
   name_axes(L->m, t, names);
   for (uint32_t i = 0; i < x->rank; i++) {
     const uint32_t axis = s->order[EK_PLANTED("schedule-storage") ? x->rank - 1 - i : i];
     vec_push(L->a, order, names[axis]);
   }
-  for (uint32_t i = 0; i < x->rank && s->halo.any; i++) {
-    if (!s->halo.lo[i] && !s->halo.hi[i]) continue;
-    vec_push(L->a, halo, names[i]);
-    vec_push(L->a, halo, decimal(L, s->halo.lo[i])), vec_push(L->a, halo, decimal(L, s->halo.hi[i]));
-  }
-  if (s->halo.any) vec_push(L->a, halo, "fill"), vec_push(L->a, halo, fill_text(L, x->type, s->halo.fill));
   for (uint32_t i = 0; i < x->rank; i++)
     if (s->pad[i]) vec_push(L->a, pad, names[i]), vec_push(L->a, pad, decimal(L, s->pad[i]));
-  if (!halo.n) vec_push(L->a, halo, "none");
   if (!pad.n) vec_push(L->a, pad, "none");
-  record_words(L, r, P_LAYOUT, &order), record_words(L, r, P_HALO, &halo), record_words(L, r, P_PAD, &pad);
+  record_words(L, r, P_LAYOUT, &order), record_words(L, r, P_HALO, &around), record_words(L, r, P_PAD, &pad);
   const directive *none = stated(L->p, t, P_IN);
   if (none) record_words(L, r, P_IN, &none->words);
+  r->facts = facts_of(L, t, s, halo, lines);
 }
 void storage_record_piece(lay *L, tid t, uint32_t stage, uint32_t update) {
   const tid whole = xs(L->m, stage)->tensor;

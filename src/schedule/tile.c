@@ -762,7 +762,7 @@ static void tile_of_rows(const tiling *w, const row_candidate *row, int64_t lane
   ctx *c = w->iv->c;
   const target *t = w->iv->p->t;
   const operands o = operands_of(w, ch);
-  const int64_t vecs = lane_ext < 0 ? TYPICAL_EXTENT : (lane_ext + w->lanes - 1) / w->lanes;
+  const int64_t vecs = lane_ext < 0 ? TYPICAL_EXTENT : max64(1, (lane_ext + w->lanes - 1) / w->lanes);
   tile_costs k = costs_of(w, &o, row, fixed, ch);
   size_range rs = {row->ext, row->ext}, vs = {vecs, vecs};
   if (!sym_is_int(c, sym_extent(c, ch->row), NULL)) sym_range(c, sym_extent(c, ch->row), &rs.lo, &rs.hi);
@@ -797,7 +797,7 @@ choice tile_choose(index_view *iv, const u32vec *stages, const accesses *acc, co
   if ((w.lanes <= 1 && !w.reduces) || (given->lane_given && !given->lane)) return ch;
   choose_lane(&w, &ch);
   const int64_t lane_ext = ch.lane ? view_extent(iv->c, sym_extent(iv->c, ch.lane), -1) : 0,
-                vecs = lane_ext < 0 ? TYPICAL_EXTENT : (lane_ext + w.lanes - 1) / w.lanes;
+                vecs = lane_ext < 0 ? TYPICAL_EXTENT : max64(1, (lane_ext + w.lanes - 1) / w.lanes);
   if (may_be_horizontal(&w, &ch, lane_ext) && choose_horizontal(iv, acc, domain, red, w.lanes, &ch)) return ch;
   if (!ch.lane) return ch;
   if (ch.lane_reduced) {

@@ -2,7 +2,7 @@
  * were legal. For tools and unit tests: a header of static functions. */
 #ifndef EK_TESTS_DRAW_SCHEDULE_H
 #define EK_TESTS_DRAW_SCHEDULE_H
-#include "schedule/candidates.h"
+#include "schedule/schedule.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,19 +14,32 @@ static inline uint32_t draw(uint32_t n) {
   drawn = drawn * 6364136223846793005u + 1442695040888963407u;
   return n ? (uint32_t)(drawn >> 33) % n : 0;
 }
-/* A kernel, and the single changes of its schedule. */
-typedef struct kernel_of {
-  const kernel_record *k;
+/* A kernel or a tensor, and the single changes of its schedule. */
+typedef struct drawable {
+  const kernel_record *k; /* NULL: it is a tensor */
   const kernel_facts *f;
+  const tensor_record *t; /* NULL: it is a kernel */
   changes single;
-} kernel_of;
-typedef VEC(kernel_of) kernels_of;
-static inline void note_kernel(arena *a, kernels_of *all, const kernel_record *k, const kernel_facts *f,
-                               const target *t) {
-  kernel_of x = {.k = k, .f = f};
-  if (!k || !f) return;
-  candidate_changes(a, k, f, t, &x.single);
+} drawable;
+typedef VEC(drawable) drawables;
+static inline void note_launch(arena *a, drawables *all, const launch *l, const target *t) {
+  drawable x = {.k = l->record, .f = l->facts};
+  if (!x.k || !x.f) return;
+  candidate_changes(a, x.k, x.f, t, &x.single);
   vec_push(a, *all, x);
+}
+/* The kernels and tensors of a module whose schedule was recorded. */
+static inline void note_plan(arena *a, drawables *all, const splan *p) {
+  storages tensors = {0};
+  for (uint32_t i = 0; i < p->launches.n; i++) {
+    note_launch(a, all, &p->launches.v[i], p->t);
+    schedule_storages(p, &p->launches.v[i], &tensors);
+  }
+  for (uint32_t i = 0; i < tensors.n; i++) {
+    drawable x = {.t = tensors.v[i]};
+    tensor_changes(a, x.t, &x.single);
+    if (x.single.n) vec_push(a, *all, x);
+  }
 }
 /* One of these changes, of that primitive (P_COUNT: of any); NULL: there is none. */
 static inline const schedule_change *draw_change(const changes *all, primitive is) {
@@ -37,9 +50,10 @@ static inline const schedule_change *draw_change(const changes *all, primitive i
     if ((is == P_COUNT || all->v[i].is == is) && !nth--) return &all->v[i];
   return NULL;
 }
-/* A change of a primitive that some kernel offers, each as likely as the others, or of `only`; NULL: there is none. */
-static inline const schedule_change *draw_first(const kernels_of *all, int only, const kernel_of **of) {
-  uint32_t offers[P_COUNT] = {0}, n = 0, is = 0; /* kernels */
+/* A change of a primitive that some kernel or tensor offers, each as likely as the others, or of `only`; NULL: there is
+ * none. */
+static inline const schedule_change *draw_first(const drawables *all, int only, const drawable **of) {
+  uint32_t offers[P_COUNT] = {0}, n = 0, is = 0; /* kernels or tensors */
   for (uint32_t i = 0; i < all->n; i++) {
     uint32_t has = 0;
     for (uint32_t q = 0; q < all->v[i].single.n; q++) has |= UINT32_C(1) << all->v[i].single.v[q].is;
@@ -48,39 +62,54 @@ static inline const schedule_change *draw_first(const kernels_of *all, int only,
   for (uint32_t p = 0; p < P_COUNT; p++) n += offers[p] > 0;
   if (!n) return NULL;
   for (uint32_t nth = draw(n); !offers[is] || nth--;) is++;
-  uint32_t kernel = draw(offers[is]);
+  uint32_t owner = draw(offers[is]);
   for (uint32_t i = 0; i < all->n; i++) {
     bool has = false;
     for (uint32_t q = 0; q < all->v[i].single.n && !has; q++) has = all->v[i].single.v[q].is == is;
-    if (!has || kernel--) continue;
+    if (!has || owner--) continue;
     *of = &all->v[i];
     return draw_change(&all->v[i].single, (primitive)is);
   }
   return NULL;
 }
-/* A kernel's schedule, changed once by a change of `only` (-1: of any primitive), and up to twice more; *changed: bits
- * of the primitives; 0: no kernel offers a change. */
-static inline kernel_record draw_schedule(arena *a, const kernels_of *all, const target *t, int only,
-                                          const kernel_of **of, uint32_t *changed) {
-  const schedule_change *first = draw_first(all, only, of);
+/* The text of a schedule that was changed once by a change of `only` (-1: of any primitive), and up to twice more;
+ * *changed: bits of the primitives; 0: nothing offers a change. */
+static inline void draw_schedule(arena *a, const drawables *all, const target *t, int only, const drawable **of,
+                                 uint32_t *changed, sbuf *text) {
+  const schedule_change *c = draw_first(all, only, of);
+  kernel_record k = {0};
+  tensor_record x = {0};
   *changed = 0;
-  if (!first) return (kernel_record){0};
-  const kernel_facts *f = (*of)->f;
-  kernel_record out = candidate_changed(a, (*of)->k, f, first);
-  *changed = UINT32_C(1) << first->is;
-  for (uint32_t more = draw(2) ? 0 : 1 + draw(MOST_CHANGES - 1); more--;) {
+  if (c && (*of)->k) k = *(*of)->k;
+  if (c && (*of)->t) x = *(*of)->t;
+  for (uint32_t more = draw(2) ? 0 : 1 + draw(MOST_CHANGES - 1);; more--) {
     changes next = {0};
-    candidate_changes(a, &out, f, t, &next);
-    const schedule_change *c = draw_change(&next, P_COUNT);
     if (!c) break;
-    out = candidate_changed(a, &out, f, c);
     *changed |= UINT32_C(1) << c->is;
+    if ((*of)->k)
+      k = candidate_changed(a, &k, (*of)->f, c), candidate_changes(a, &k, (*of)->f, t, &next);
+    else
+      x = tensor_changed(a, &x, c), tensor_changes(a, &x, &next);
+    c = more ? draw_change(&next, P_COUNT) : NULL;
   }
-  return out;
+  schedules_print_head(text);
+  if (*changed && (*of)->k) record_print(&k, text);
+  if (*changed && (*of)->t) record_print_tensor(&x, text);
 }
 
 /* ---- reasons of refusals ----------------------------------------------------------------------- */
-static inline bool is_name(const kernel_facts *f, const char *word, size_t n) {
+static inline bool is_part_of(const char *name, const char *word, size_t n) { /* of a list of names */
+  for (const char *s = name; *s; s += *s != 0) {
+    if (!strncmp(s, word, n) && (!s[n] || strchr(" ()", s[n]))) return true;
+    s += strcspn(s, " ()");
+  }
+  return false;
+}
+static inline bool is_name(const drawable *of, const char *word, size_t n) {
+  for (uint32_t i = 0; of->t && of->t->facts && i < of->t->facts->axes.n; i++)
+    if (is_part_of(of->t->facts->axes.v[i].name, word, n)) return true;
+  if (of->t) return !strncmp(of->t->name, word, n) && !of->t->name[n];
+  const kernel_facts *f = of->f;
   for (uint32_t i = 0; i <= f->nests.n; i++) {
     const nest_facts *x = i < f->nests.n ? &f->nests.v[i] : NULL;
     if (x && !strncmp(x->name, word, n) && !x->name[n]) return true;
@@ -88,15 +117,12 @@ static inline bool is_name(const kernel_facts *f, const char *word, size_t n) {
       if (!strncmp(x->operands.v[q].name, word, n) && !x->operands.v[q].name[n]) return true;
     const uint32_t loops = x ? x->loops.n : f->shared.n;
     for (uint32_t q = 0; q < loops; q++)
-      for (const char *s = x ? x->loops.v[q].name : f->shared.v[q].name; *s; s += *s != 0) {
-        if (!strncmp(s, word, n) && (!s[n] || strchr(" ()", s[n]))) return true;
-        s += strcspn(s, " ()");
-      }
+      if (is_part_of(x ? x->loops.v[q].name : f->shared.v[q].name, word, n)) return true;
   }
   return false;
 }
 /* A reason without what is particular in it: numbers, and the names of variables and tensors. */
-static inline void general_reason(const kernel_facts *f, const char *why, char *text, size_t room) {
+static inline void general_reason(const drawable *of, const char *why, char *text, size_t room) {
   size_t n = 0;
   for (const char *s = why; *s && *s != '\n' && n + 2 < room;) {
     const size_t word = strspn(s, RECORD_BARE),
@@ -105,7 +131,7 @@ static inline void general_reason(const kernel_facts *f, const char *why, char *
       text[n++] = '_', s += strcspn(s, ")"), s += *s == ')';
     else if (!word)
       text[n++] = *s++;
-    else if (name && (is_name(f, s, name) || strspn(s, "0123456789") == name))
+    else if (name && (is_name(of, s, name) || strspn(s, "0123456789") == name))
       text[n++] = '_', s += name;
     else
       for (size_t i = 0; i < word && n + 2 < room; i++) text[n++] = *s++;

@@ -1,16 +1,17 @@
-/* random_schedules: random schedules of the kernels of models. What is legal must give the values of the evaluator,
- * with 1 and 2 threads; what is refused must say why, at the line that asked for it.
+/* random_schedules: random schedules of the kernels and tensors of models. What is legal must give the values of the
+ * evaluator, with 1 and 2 threads; what is refused must say why, at the line that asked for it.
  *
  *   random_schedules [-j JOBS] [-n TRIALS] [-s SEED] [-p PRIMITIVE] [-t TARGET] [-l PERCENT] [-v] MODEL.onnx...
  *
- * TRIALS a model: each takes the recorded schedule of one kernel, and changes it once or up to three times, by changes
- * that candidates.h enumerates: the first of a primitive drawn among all (or of PRIMITIVE). The model is compiled with
- * that, and run on the inputs of NAME.npz or NAME.ref.npz, beside NAME.onnx, in memory that ends at forbidden pages. A
- * model is a process of its own, and so is each of its trials: a crash is one failure. -v: what each trial is. At the
- * end a table: trials in which each primitive was changed, how many of these were legal, and the reasons of refusals by
- * how often they were given. With -l, less than PERCENT of legal trials of a primitive (of 50 or more) are a failure.
- * Then `N passed, N failed, N skipped`, counted by trial; skipped are those of a model without inputs, that cannot be
- * compiled, that would take the evaluator long, or whose default schedule is not as exact as is asked for.
+ * TRIALS a model: each takes the recorded schedule of one kernel, or of how one tensor is stored, and changes it once
+ * or up to three times, by changes that candidates.h enumerates: the first of a primitive drawn among all (or of
+ * PRIMITIVE). The model is compiled with that, and run on the inputs of NAME.npz or NAME.ref.npz, beside NAME.onnx, in
+ * memory that ends at forbidden pages. A model is a process of its own, and so is each of its trials: a crash is one
+ * failure. -v: what each trial is. At the end a table: trials in which each primitive was changed, how many of these
+ * were legal, and the reasons of refusals by how often they were given. With -l, less than PERCENT of legal trials of a
+ * primitive (of 50 or more) are a failure. Then `N passed, N failed, N skipped`, counted by trial; skipped are those of
+ * a model without inputs, that cannot be compiled, that would take the evaluator long, or whose default schedule is not
+ * as exact as is asked for.
  */
 #include "driver/pipeline.h"
 #include <signal.h>
@@ -69,7 +70,7 @@ typedef struct subject {
   const char *path; /* the model */
   ctx *c;           /* memory of the kernels */
   const target *t;  /* the machine */
-  kernels_of kernels;
+  drawables all;
   ek_session *s;
   ek_model *m;
   npz inputs;
@@ -130,10 +131,7 @@ static void load_kernels(subject *u) {
       !pipe_program(p))
     return;
   u->t = p->t;
-  for (uint32_t i = 0; i < p->s->launches.n; i++) {
-    const launch *l = &p->s->launches.v[i];
-    note_kernel(ctx_arena(u->c), &u->kernels, l->record, l->facts, u->t);
-  }
+  note_plan(ctx_arena(u->c), &u->all, p->s);
 }
 /* Is all there that trials need? why: else what is missing. */
 static bool open_subject(subject *u, const char *path, char *why, size_t room) {
@@ -146,7 +144,7 @@ static bool open_subject(subject *u, const char *path, char *why, size_t room) {
     const char *inputs = arena_fmt(a, "%.*s.npz", stem, path);
     if (!file_exists(inputs)) inputs = arena_fmt(a, "%.*s.ref.npz", stem, path);
     load_kernels(u);
-    ok = u->kernels.n && file_exists(inputs) && npz_read(u->c, inputs, &u->inputs);
+    ok = u->all.n && file_exists(inputs) && npz_read(u->c, inputs, &u->inputs);
   }
   CTX_CATCH {}
   if (!ok) return snprintf(why, room, "it cannot be scheduled, or has no inputs"), false;
@@ -167,33 +165,25 @@ typedef struct verdict {
   uint64_t seed;    /* of the trial */
   char why[400];    /* the reason of a refusal, or what is wrong */
 } verdict;
-/* A random schedule of a kernel; false: no kernel has such a change. */
-static bool draw_text(subject *u, verdict *v, const kernel_of **of, sbuf *text) {
-  arena *a = ctx_arena(u->c);
-  const kernel_record k = draw_schedule(a, &u->kernels, u->t, only, of, &v->changed);
-  if (!v->changed) return false;
-  *text = sbuf_new(a);
-  schedules_print_head(text);
-  record_print(&k, text);
-  return true;
-}
 static void judge(subject *u, verdict *v) {
-  sbuf text;
-  const kernel_of *of = NULL;
+  sbuf text = sbuf_new(ctx_arena(u->c));
+  const drawable *of = NULL;
   drawn = hash_bytes(&v->seed, sizeof v->seed, hash_bytes(u->path, strlen(u->path), 0));
   draw(2);
   v->code = 3;
-  if (!draw_text(u, v, &of, &text)) return;
+  draw_schedule(ctx_arena(u->c), &u->all, u->t, only, &of, &v->changed, &text);
+  if (!v->changed) return;
   v->code = 2;
   if (verbose) printf("%s seed %llu:\n%s", u->path, (unsigned long long)v->seed, text.s), fflush(stdout);
   for (int threads = 1; threads <= 2; threads++) {
     char why[400] = "";
     bool compiled;
     if (is_right(u, text.s, threads, &compiled, why, sizeof why)) continue;
-    const char *at = strstr(why, "error: kernel "), *colon = at ? strchr(at + 7, ':') : NULL;
+    const char *at = strstr(why, of->k ? "error: kernel " : "error: tensor "),
+               *colon = at ? strstr(at + 7, ": ") : NULL;
     if (!compiled && colon && !strncmp(why, "schedule:", 9)) {
       v->code = 1;
-      general_reason(of->f, colon + 2, v->why, sizeof v->why);
+      general_reason(of, colon + 2, v->why, sizeof v->why);
     } else
       snprintf(v->why, sizeof v->why, "%d threads: %.*s", threads, (int)sizeof v->why - 24, why);
     return;

@@ -76,6 +76,9 @@
   "stage y: f32[a<64, c<96] out = sum[k<32] f32(x[a, k]) * f32(w[k, c])\noutput y \"y\"\n"
 #define K0 "schedules 1\nkernel k0 {\n"
 #define NEST K0 "  nest y {\n    "
+#define LANES_BY_DATA                                                                                                  \
+  "tensor x: f32[8, 4, 96] input \"x\"\ntensor i: i64[96] input \"i\"\n"                                               \
+  "stage y: f32[a<8, c<96] out = x[a, {i[c]}, c]\noutput y \"y\"\n"
 typedef struct row {
   const char *formulas, *target, *schedule, *error;
 } row;
@@ -289,6 +292,8 @@ static const row rows[] = {
      "given:4:5: kernel k0: prefetch: no sum runs during which rows of w can be fetched"},
     {PRODUCT, "x86-64-v3", NEST "prefetch places x\n}\n}\n",
      "given:4:5: kernel k0: prefetch: the loop around the lanes does not read x at places that it moves on"},
+    {LANES_BY_DATA, "x86-64-v3", NEST "order a c\n    lanes c 8\n    rows none\n    prefetch places x\n}\n}\n",
+     "given:7:5: kernel k0: prefetch: the loop around the lanes does not read x at places"},
     {PRODUCT, "x86-64-v3", NEST "prefetch block\n}\n}\n",
      "given:4:5: kernel k0: prefetch: no blocks of the nest stay in a cache"},
     {PRODUCT, "x86-64-v3", NEST "prefetch panel w\n    prefetch panel w rows 5\n}\n}\n",
@@ -368,9 +373,6 @@ static const char *error_of(const row *r, arena *to) {
 }
 
 /* ---- messages in the source --------------------------------------------------------------------- */
-/* What no text is known to bring about: a part that has a layout in the default order of the whole's axes has one in
- * every other that was tried. */
-static const char never[] = "its part %s is stored in place, and would have no layout then";
 /* The literals that stand side by side from s on, joined; *end: behind them. */
 static const char *literals(arena *a, const char *s, const char **end) {
   sbuf b = sbuf_new(a);
@@ -456,7 +458,7 @@ static void test_all(void **state) {
   const strvec all = all_messages(a);
   assert_true(all.n > 80);
   for (uint32_t m = 0; m < all.n; m++) {
-    bool met = !strcmp(all.v[m], never);
+    bool met = false;
     for (int i = 0; i < ROWS && !met; i++) met = errors[i] && printed(errors[i], all.v[m]);
     if (!met) bad++, printf("no row meets: %s\n", all.v[m]);
   }

@@ -715,6 +715,26 @@ static const example examples[] = {
      HANDED_ROWS "stage a: f32[n2<N, y2<157, h2<96, k2<8] out = exp(m[n2, y2, h2, k2])\n"
                  "stage r: f32[n3<N, y3<160, k3<8] out = max[h3<96] m[n3, y3, h3, k3]\n"
                  "output a \"a\"\noutput r \"r\"\n"},
+    {"a sum of loads whose steps are written out", "",
+     "tensor x: f32[3, 12, 40] input \"x\"\n"
+     "stage y: f32[n<3, t<40] out = sum[r<12] x[n, r, t]\noutput y \"y\"\n"
+     "schedule:schedules 1\nkernel k0 {\n  nest y {\n    rows n\n    tile 3 1\n    unroll r\n  }\n}\n"},
+    {"a placement whose axis has two digits, in another one: its pieces count through both", "",
+     "tensor x: f32[6, 5] input \"x\"\ntensor u: f32[6, 5] input \"u\"\ntensor t: f32[4, 2, 5, 3] input \"t\"\n"
+     "stage p: f32[i<6, c<5] = exp(x[i, c])\n"
+     "stage q: f32[i1<6, c1<5] = exp(u[i1, c1])\n"
+     "stage r: f32[r0<4, r1<2, r2<5, r3<3] = exp(t[r0, r1, r2, r3])\n"
+     "stage w: f32[(a<4, b<3), c2<5] tiled\n"
+     "  update [k<6, l<5] w[k, l] := p[k, l]\n  update [k1<6, l1<5] w[k1 + 6, l1] := q[k1, l1]\n"
+     "stage z: f32[z0<4, z1<3, z2<5, z3<3] out tiled\n"
+     "  update [f<4, g<5, h<3] z[f, 0, g, h] := w[3*f + h, g]\n"
+     "  update [f1<4, f2<2, g1<5, h1<3] z[f1, 1 + f2, g1, h1] := r[f1, f2, g1, h1]\n"
+     "output z \"z\"\n"},
+    {"rows handed on, of an input whose copy lies in another order", "N=1",
+     HANDED_ROWS "stage a: f32[n2<N, y2<157, h2<96, k2<8] out = exp(m[n2, y2, h2, k2])\n"
+                 "stage r: f32[n3<N, y3<160, k3<8] out = max[h3<96] m[n3, y3, h3, k3]\n"
+                 "output a \"a\"\noutput r \"r\"\n"
+                 "schedule:schedules 1\ntensor x.padded {\nlayout p3 p0 p1 p2\n}\n"},
     {"rows handed on, the first of the readers looks along them", "N=1",
      HANDED_ROWS "stage r: f32[n3<N, y3<160, k3<8] out = max[h3<96] m[n3, y3, h3, k3]\n"
                  "stage a: f32[n2<N, y2<157, h2<96, k2<8] out = exp(m[n2, y2, h2, k2])\n"
@@ -1293,7 +1313,7 @@ static void numbers(pass_check *p) { /* integers: indices, those of `far` also o
 /* A random schedule of one kernel: what is changed, and why it was refused. */
 static struct {
   uint32_t changed; /* bits of the primitives; 0: the default schedules hold */
-  kernel_facts facts;
+  drawable of;
   const char *text;
 } schedule_at_work;
 
@@ -1416,16 +1436,14 @@ static schedules *random_schedule(ctx *c, const char *text, const on_machine *on
   const target *t = machine(c, on->target);
   const splan *s =
       schedule_module(optimised(c, text, on->level, t), t, (schedule_opts){.level = on->level, .record = true});
-  kernels_of all = {0};
-  const kernel_of *of = NULL;
-  drawn = seed;
-  for (uint32_t i = 0; i < s->launches.n; i++)
-    note_kernel(ctx_arena(c), &all, s->launches.v[i].record, s->launches.v[i].facts, t);
-  const kernel_record k = draw_schedule(ctx_arena(c), &all, t, -1, &of, &schedule_at_work.changed);
-  if (!of) return NULL;
+  drawables all = {0};
+  const drawable *of = NULL;
   sbuf b = sbuf_new(ctx_arena(c));
-  schedules_print_head(&b), record_print(&k, &b);
-  schedule_at_work.facts = *of->f, schedule_at_work.text = b.s;
+  drawn = seed;
+  note_plan(ctx_arena(c), &all, s);
+  draw_schedule(ctx_arena(c), &all, t, -1, &of, &schedule_at_work.changed, &b);
+  if (!of) return NULL;
+  schedule_at_work.of = *of, schedule_at_work.text = b.s;
   return schedules_parse(c, "random", (bytes){(const uint8_t *)b.s, b.n});
 }
 /* Was the random schedule refused, with a reason? It is noted. */
@@ -1433,9 +1451,10 @@ static bool is_refused(ctx *c) {
   const diag *d = diag_first(c);
   const char *colon = d ? strchr(d->text, ':') : NULL;
   char why[400];
-  if (!schedule_at_work.changed || !colon || d->code != E_USAGE || strncmp(d->text, "kernel k", 8) || !d->pos.line)
+  if (!schedule_at_work.changed || !colon || d->code != E_USAGE ||
+      strncmp(d->text, schedule_at_work.of.k ? "kernel k" : "tensor ", 7) || !d->pos.line)
     return false;
-  general_reason(&schedule_at_work.facts, colon + 2, why, sizeof why);
+  general_reason(&schedule_at_work.of, colon + 2, why, sizeof why);
   note_schedule(schedule_at_work.changed, why);
   return true;
 }
