@@ -89,7 +89,7 @@ static ex looked_up(tables *k, ex e, ex index) {
   if (!at) return 0;
   const sz place = expr_as_size(m, expr_cast(m, ET_I64, byte_index(k, index, lo)));
   const ex code = expr_load(m, exn(m, at)->tensor, &place, 1, 0);
-  return et_bits(t) == 8 ? code : keep_value(m, code, t, as);
+  return t == as.type ? code : keep_value(m, code, t, as);
 }
 /* From the root down: the largest values are taken first. */
 static void find_tables(tables *k, ex e, map *seen) {

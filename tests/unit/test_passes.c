@@ -808,6 +808,13 @@ static const bytes_example in_tables[] = {
      "stage y: f32[a<7] out = sum[k<12] f32(sat(u8, round_even(" SIGMOID(
          "f32(x[a, k]) * 0.02 - 2.0") " / 0.0039)))\n"
                                       "output y \"y\"\n"},
+    {"a condition", 1,
+     "tensor x: u8[7, 12] input \"x\"\n"
+     "stage y: bool[a<7, b<12] out = tanh((f32(x[a, b]) - 99.0) * 0.02) > 0.5\noutput y \"y\"\n"},
+    {"a whole number of 64 bits", 1,
+     "tensor x: i8[7, 12] input \"x\"\n"
+     "stage y: i64[a<7, b<12] out = i64(sat(i8, round_even(tanh(f32(x[a, b]) * 0.02) * 99.0))) - 5i64\n"
+     "output y \"y\"\n"},
     {"of two values", 0,
      "tensor x: u8[7, 12] input \"x\"\ntensor z: u8[7, 12] input \"z\"\n"
      "stage y: u8[a<7, b<12] out = sat(u8, round_even(" SIGMOID(

@@ -66,18 +66,22 @@ static void scheduled(ctx *c, const row *r, sbuf *record, sbuf *loops) {
   record_print(s->launches.v[0].record, record);
   loop_print(s->l, loops, NULL);
 }
+/* The number of prefetches of what is scheduled for r; its record must have `recorded`. */
+static int fetched(const row *r, const char *recorded) {
+  ctx *c = ctx_new();
+  sbuf record = sbuf_new(ctx_arena(c)), loops = record;
+  CTX_TRY(c) { scheduled(c, r, &record, &loops); }
+  CTX_CATCH fail_msg("%s: %s", r->lines, diag_first(c) ? diag_first(c)->text : "failed");
+  if (!strstr(record.s, recorded)) fail_msg("`%s` is not in the schedule with %s:\n%s", recorded, r->lines, record.s);
+  const int n = count(loops.s, " prefetch ");
+  ctx_free(c);
+  return n;
+}
 static void test_rows(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    ctx *c = ctx_new();
-    sbuf record = sbuf_new(ctx_arena(c)), loops = record;
-    CTX_TRY(c) { scheduled(c, &rows[i], &record, &loops); }
-    CTX_CATCH fail_msg("%s: %s", rows[i].lines, diag_first(c) ? diag_first(c)->text : "failed");
-    if (!strstr(record.s, rows[i].recorded))
-      fail_msg("`%s` is not in the schedule with %s:\n%s", rows[i].recorded, rows[i].lines, record.s);
-    const int n = count(loops.s, " prefetch ");
-    if (rows[i].fetched ? !n : n) fail_msg("%d prefetches with %s:\n%s", n, rows[i].lines, loops.s);
-    ctx_free(c);
+    const int n = fetched(&rows[i], rows[i].recorded);
+    if (rows[i].fetched ? !n : n) fail_msg("%d prefetches with %s", n, rows[i].lines);
   }
 }
 /* What is listed besides is fetched besides, of each tensor by its own pointer. */
@@ -85,16 +89,11 @@ static void test_more(void **state) {
   (void)state;
   static const char *const lists[] = {"prefetch none", "prefetch rows x", "prefetch rows x\n prefetch rows y",
                                       "prefetch rows x\n prefetch rows y\n prefetch panel w"};
-  volatile int before = -1;
+  int before = -1;
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-    ctx *c = ctx_new();
-    sbuf record = sbuf_new(ctx_arena(c)), loops = record;
-    CTX_TRY(c) { scheduled(c, &(row){.formulas = PRODUCT, .nest = "y", .lines = lists[i]}, &record, &loops); }
-    CTX_CATCH fail_msg("%s: %s", lists[i], diag_first(c) ? diag_first(c)->text : "failed");
-    const int n = count(loops.s, " prefetch ");
-    if (n <= before) fail_msg("%d prefetches with %s, %d before:\n%s", n, lists[i], before, loops.s);
+    const int n = fetched(&(row){.formulas = PRODUCT, .nest = "y", .lines = lists[i]}, "prefetch");
+    if (n <= before) fail_msg("%d prefetches with %s, %d before", n, lists[i], before);
     before = n;
-    ctx_free(c);
   }
 }
 
