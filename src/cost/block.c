@@ -26,7 +26,8 @@ enum {
 static const double FAR_LINE = 16;
 /* parts of a sum are longer than the best by this factor, at most, before they are one more */
 static const double LONGER_PART = 1.25;
-/* part of the second-level cache that a panel takes for which it is too long: what passes through takes the rest */
+/* part of the second-level cache that a panel, or constants of a step, take for which they are too long: what passes
+ * through takes the rest */
 static const double LONG_PANEL = 0.625;
 
 bool cost_blocks_possible(const target *t, const block_product *b) {
@@ -114,3 +115,4 @@ double cost_written_runs(const target *t, double runs, double run, double bytes)
                                                : t->memory_bandwidth;
   return line / from * (lines + runs * (FAR_LINE - 1));
 }
+bool cost_zigzag_pays(const target *t, double bytes) { return bytes > LONG_PANEL * (double)t->l2; }

@@ -180,6 +180,9 @@ bool cost_streamed_sums_fit(const target *t, int64_t rows, int64_t lanes, int64_
 bool cost_copy_panel(int64_t rows);
 /* the same, where an instruction of the target wants the panel in groups */
 bool cost_copy_groups(int64_t rows);
+/* Are constants of so many bytes, which each step of a loop reads, too many for the second-level cache, so that a step
+ * had better begin with those that the one before ended with? */
+bool cost_zigzag_pays(const target *t, double bytes);
 /* Cycles that it takes to write `runs` pieces of `run` bytes, each at a place of its own, into a tensor of `bytes` that
  * others read as a whole in between, so that its lines come from the cache that holds it. */
 double cost_written_runs(const target *t, double runs, double run, double bytes);

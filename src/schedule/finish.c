@@ -1,8 +1,8 @@
 /* What is left to decide of a nest when its loops, its tile and what it packs are there?
  *
  * Whether few sums have two accumulators each; whether the last lanes run as a panel like the others; which loop is
- * written out; which loops of sums leave out places outside of a tensor; for which sizes there is a copy of the nest
- * (versions.c); what is fetched ahead. Emission follows.
+ * written out; which loops of sums leave out places outside of a tensor; from which end steps of a recurrence begin;
+ * for which sizes there is a copy of the nest (versions.c); what is fetched ahead. Emission follows.
  */
 #include "schedule/kernel_in.h"
 #include "cost/cost.h"
@@ -89,6 +89,34 @@ static void decide_bounds(kctx *k, nest *n) {
     kernel_record_vars(k, &n->stages, P_BOUND, &n->bounds);
   else
     kernel_record_word(k, kernel_record_new(k, &n->stages, P_BOUND), "none");
+}
+/* Bytes of the constants that a step of the nest's recurrence reads. */
+static double step_bytes(kctx *k, const nest *n) {
+  const uint32_t r = xs(k->m, n->stages.v[0])->recurrence;
+  map *had = map_new(k->a);
+  double bytes = 0;
+  for (uint32_t i = 0; i < k->m->stages.n; i++) {
+    if (xs(k->m, i)->dead || xs(k->m, i)->recurrence != r) continue;
+    const u32vec loads = schedule_loads(k->p, i);
+    for (uint32_t j = 0; j < loads.n; j++) {
+      const tid t = exn(k->m, loads.v[j])->tensor;
+      const tensor *x = xt(k->m, t);
+      double size = et_bytes(x->type);
+      if (x->kind != TK_CONST || map_getu(had, t, &(uint64_t){0})) continue;
+      for (uint32_t d = 0; d < x->rank; d++) size *= (double)sym_int_or(k->c, x->shape[d], 1);
+      map_putu(had, t, 1);
+      bytes += size;
+    }
+  }
+  return bytes;
+}
+/* Every second step of a recurrence may go through its constants from behind: what a cache too small for all of them
+ * has kept is then used first. */
+static void decide_sweep(kctx *k, nest *n) {
+  bool constants = false;
+  for (uint32_t i = 0; i < n->packs.n; i++) constants |= n->packs.v[i].constant;
+  if (constants && k->e.back)
+    decide_either(k, n, P_SWEEP, !EK_PLANTED("follow-sweep"), cost_zigzag_pays(k->p->t, step_bytes(k, n)));
 }
 /* Copies of the nest for sizes for which some quotients are 0. */
 static void decide_versions(kctx *k, nest *n) {
@@ -189,6 +217,7 @@ void kernel_finish(kctx *k, nest *n) {
   decide_accumulators(k, n);
   decide_edge(k, n);
   decide_bounds(k, n);
+  decide_sweep(k, n);
   decide_versions(k, n);
   decide_prefetches(k, n);
 }

@@ -147,12 +147,9 @@ static void row_tiles(ectx *e, nest *n, const tile_lanes *a) {
   tile_micro_kernel(e, n, a, lb_int(&e->b, full), (uint32_t)(ext - full) * fold);
   if (last) lb_end(&e->b);
 }
-/* Every second step of a recurrence goes through its constants from behind: what a cache too small for all of them
- * has kept is then used first. i of lo, lo + step, .., hi - step. */
+/* i of lo, lo + step, .., hi - step: from behind where the nest sweeps so (finish.c) and the step is an odd one. */
 static lv there_and_back(ectx *e, const nest *n, lv i, lv lo, lv hi, int64_t step) {
-  bool constants = false;
-  for (uint32_t k = 0; k < n->packs.n; k++) constants |= n->packs.v[k].constant;
-  if (!constants || !e->back) return i;
+  if (!n->first[P_SWEEP]) return i;
   return lb_op(&e->b, OP_SEL, lt(ET_I64, 1), e->back, lb_sub(&e->b, lb_add(&e->b, lo, lb_addi(&e->b, hi, -step)), i),
                i);
 }

@@ -97,6 +97,7 @@ static void test_changes(void **state) {
       {"contrib_experts", "nest", "version \"l - m\"", "version none", NULL},
       {"contrib_experts", "nest", "unroll i1", "unroll none", NULL},
       {"depthwise_separable", "nest", "edge own", "edge masked", "x86-64-v4"},
+      {"gru_wide", "nest r.2", "sweep forward", "sweep zigzag", NULL},
   };
   for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
     const char *target = changes[i].target ? changes[i].target : "x86-64-v3";
