@@ -318,6 +318,26 @@ static void test_roundings(void **s) {
   }
 }
 
+/* In a loop, where each trip has values of its own: the rounding, which is not made by itself, belongs into it. */
+static void repeated_roundings(lmodule *m, lfunc *f, lbuild *b, const target *t) {
+  (void)m, (void)f, (void)t;
+  lv x = ptr_in(b, "x", ET_F32), y = ptr_out(b, "y", ET_U8), i;
+  lb_for(b, "i", lb_int(b, 0), lb_int(b, 64), lb_int(b, 16), 0, &i);
+  const lv r = lb_op(b, OP_ROUND_EVEN, lt(ET_F32, 16), lb_load(b, lt(ET_F32, 16), x, i), 0, 0);
+  lb_store(b, y, i, lb_op(b, OP_SAT, lt(ET_U8, 16), r, 0, 0));
+  lb_end(b);
+}
+static void test_repeated_roundings(void **s) {
+  (void)s;
+  EVERYWHERE_AND_C {
+    float x[64];
+    uint8_t y[64];
+    for (int i = 0; i < 64; i++) x[i] = (float)i + 0.25f;
+    run_on(ti, l, repeated_roundings, (int64_t[]){ARG(x), ARG(y)}, 1);
+    for (int i = 0; i < 64; i++) assert_int_equal(y[i], i);
+  }
+}
+
 /* ---- horizontal reductions, shuffles, NaN ---------------------------------------------------- */
 static void horizontal(lmodule *m, lfunc *f, lbuild *b, const target *t) {
   (void)m, (void)f, (void)t;
@@ -747,11 +767,21 @@ static void test_memory_ends(void **s) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_saxpy),      cmocka_unit_test(test_reversed), cmocka_unit_test(test_matmul),
-      cmocka_unit_test(test_movement),   cmocka_unit_test(test_tables),   cmocka_unit_test(test_roundings),
-      cmocka_unit_test(test_horizontal), cmocka_unit_test(test_lookup),   cmocka_unit_test(test_orders),
-      cmocka_unit_test(test_structure),  cmocka_unit_test(test_program),  cmocka_unit_test(test_object),
-      cmocka_unit_test(test_c_program),  cmocka_unit_test(test_callees),  cmocka_unit_test(test_memory_ends)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_saxpy),
+                                     cmocka_unit_test(test_reversed),
+                                     cmocka_unit_test(test_matmul),
+                                     cmocka_unit_test(test_movement),
+                                     cmocka_unit_test(test_tables),
+                                     cmocka_unit_test(test_roundings),
+                                     cmocka_unit_test(test_repeated_roundings),
+                                     cmocka_unit_test(test_horizontal),
+                                     cmocka_unit_test(test_lookup),
+                                     cmocka_unit_test(test_orders),
+                                     cmocka_unit_test(test_structure),
+                                     cmocka_unit_test(test_program),
+                                     cmocka_unit_test(test_object),
+                                     cmocka_unit_test(test_c_program),
+                                     cmocka_unit_test(test_callees),
+                                     cmocka_unit_test(test_memory_ends)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

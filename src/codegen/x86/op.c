@@ -686,7 +686,8 @@ static bool select_op(sel *e, lv v, const linst *i) {
   return true;
 }
 void xg_op(sel *e, lv v, const linst *i) {
-  lv x[3] = {i->a, i->b, i->c};
+  const lv rounded = xg_rounded(e, i); /* read instead of the rounding, which is not made */
+  lv x[3] = {rounded ? rounded : i->a, i->b, i->c};
   etype from = (etype)li(e->f, i->a)->type.elem;
   bool known, scalar1 = li(e->f, i->a)->type.lanes == 1;
   xg_begin(e, v, x, 3);

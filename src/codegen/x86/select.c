@@ -407,8 +407,9 @@ static void set(sel *e, lv reg, lv v) {
 }
 /* What operands are now: copies of a body may have different ones. */
 static uint64_t operands(const sel *e, const linst *i) {
+  const lv rounded = xg_rounded(e, i);
   uint64_t h = 0;
-  lv x[3] = {i->a, i->b, i->c};
+  lv x[3] = {rounded ? rounded : i->a, i->b, i->c};
   for (int k = 0; k < 3 && x[k]; k++) {
     const val *o = &e->val[x[k]];
     h = (h ^ o->kind ^ o->p[0] * 0x100000001B3ull) * 0x9E3779B97F4A7C15ull;
