@@ -71,8 +71,14 @@ e 1 "cannot open '$work/none.npz'" "quantize $digits --data $work/none.npz -o $w
 e 2 'bad value for --method: minmax.percentile.entropy.mse is expected' "quantize $digits --method kl"
 e 2 'exclude cnov1: the model has no node of that name; did you mean conv1' \
   "quantize $digits --data $all --exclude cnov1 -o $work/q.onnx"
-e 0 '^3 of 4 layers are int8' "quantize $digits --data $all --exclude conv1 -o $work/q.onnx"
+e 0 '^3 of 4 layers .*are int8' "quantize $digits --data $all --exclude conv1 -o $work/q.onnx"
 has out 'conv1 .Conv.*: excluded'
+e 0 'stays as it is: the accuracy budget' "quantize $digits --data $all --accuracy-budget 65dB -o $work/q.onnx"
+e 0 'another greatest element in 0 % of rows' "quantize $digits --data $all --accuracy-budget 0% -o $work/q.onnx"
+e 1 'the accuracy budget cannot be kept' "quantize $digits --data $all --accuracy-budget 300dB -o $work/q.onnx"
+e 2 'accuracy-budget 40: a number with % or dB behind it' \
+  "quantize $digits --data $all --accuracy-budget 40 -o $work/q.onnx"
+e 0 '^kernels of one run: [0-9.]* -> [0-9.]* ms' "quantize $digits --data $all --only-faster -o $work/q.onnx"
 e 2 'the quantised model is written as NAME.onnx' "quantize $digits --data $all -o $work/q.txt"
 e 0 '"kept": null' "quantize $digits --data $all -o $work/q.onnx --json"; empty err
 e 2 'quantised already' "quantize $work/q.onnx --data $all -o $work/q2.onnx"

@@ -56,7 +56,7 @@ npy '\000\000\200\077' >"$work/folder/ones.npy"
 npy '\000\000\300\177' >"$work/nan.npy"
 says() { grep -qE -- "$1" "$work/out" && ok || bad "no '$1'"; }
 quantised any "$digits" --data "$work/folder" --data "$all" --report "$work/r.json" &&
-  says 'layers are int8, by 28 samples'
+  says 'are int8, by 28 samples'
 grep -q '"observed": 28' "$work/r.json" && ok || bad "--report"
 quantised any "$digits" --data "$work/nan.npy" && bad "NaN is taken"
 says 'tensor [a-z]* has values that are infinite or no numbers'

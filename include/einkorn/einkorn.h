@@ -578,6 +578,12 @@ typedef struct ek_quantize_options {
   /* Patterns of the names of nodes that stay as they are, NULL-terminated; NULL: none. * stands for any text, ? for one
    * character. */
   const char *const *exclude;
+  /* Budgets: layers that cost the outputs most, by measurement, stay as they are until both hold on the samples that
+   * ranges were not taken from. least_sqnr: dB, of each output; 0 (default): any. most_changed: of a hundred rows of
+   * the outputs (along the last axis) so many may have another greatest element; below 0 (default): any number. */
+  double least_sqnr;
+  double most_changed;
+  int only_faster; /* layers that take longer in int8 than in f32, measured on this machine, stay as they are */
 } ek_quantize_options;
 EK_API void ek_quantize_options_init(ek_quantize_options *o);                     /* the defaults */
 EK_API void ek_quantize_options_init_sized(ek_quantize_options *o, size_t bytes); /* the same of so many bytes */
@@ -590,26 +596,38 @@ typedef struct ek_quantized_layer {
   /* signal to noise of its result in the quantised model, in dB: squares of the values over squares of the differences
    * from the f32 model; infinity: there is no difference. NaN: not known */
   double sqnr;
+  double alone; /* SQNR of the outputs where this layer alone is quantised; NaN: it was not measured */
+  double macs;  /* multiplications of one run, open sizes being 512; 0: not known */
+  /* Milliseconds of one run in the model as it was, and in the quantised one: of the kernels that compute it, shared
+   * with other layers of these, and of those that quantise its inputs alone. */
+  double ms_before;
+  double ms_after;
 } ek_quantized_layer;
 typedef struct ek_quantized_output {
   const char *name; /* name of the output */
   double sqnr;      /* as of a layer */
+  double
+      changed; /* of a hundred rows (along the last axis): how many have another greatest element; NaN: none has two */
 } ek_quantized_output;
 typedef struct ek_quantized {
   size_t layer_count;                 /* nodes with products */
   const ek_quantized_layer *layers;   /* in the model's order */
   size_t quantized;                   /* how many of them are quantised */
+  double share;                       /* of all layers' multiplications, the part in quantised ones: 0 to 1 */
   size_t output_count;                /* outputs of f32 */
   const ek_quantized_output *outputs; /* in the model's order */
   size_t samples;                     /* samples that there were */
   size_t observed;                    /* samples that ranges were taken from */
   size_t compared;                    /* samples that the errors were measured on */
+  double ms_before;                   /* milliseconds that the kernels of one run took, */
+  double ms_after;                    /* and those of the quantised model */
   uint64_t bytes_before;              /* size of the model as it was */
   uint64_t bytes_after;               /* size of what was written */
 } ek_quantized;
 /* Quantises a model, and writes the result as path, NAME.onnx (as ek_save does). Texts of *out live until the next call
  * on the session. EK_USAGE: no samples, an unknown pattern, nothing that can be quantised, a model that is quantised
- * already; EK_SHAPE: a sample does not fit; EK_FAILED: values that are no numbers, or `sample` gave up; else as ek_save
+ * already; EK_SHAPE: a sample does not fit; EK_FAILED: values that are no numbers, a budget that cannot be kept, or
+ * `sample` gave up; else as ek_save
  * and ek_run_execute. */
 EK_API ek_code ek_quantize(ek_model *m, const ek_quantize_options *o, const char *path, ek_quantized *out);
 

@@ -119,6 +119,35 @@ def diff(model: str | os.PathLike[str] | bytes | _Proto, inputs: Mapping[str, Ar
          rtol: float = 0, atol: float = 0, save: str | os.PathLike[str] | None = None, passes: bool = False,
          on_tensor: Callable[[Checked], object] | None = None, **options: Any) -> Difference: ...
 
+class QuantizedLayer(NamedTuple):
+    name: str
+    op: str
+    output: str
+    kept: str | None
+    sqnr: float
+    alone: float
+    macs: float
+    ms_before: float
+    ms_after: float
+
+class Quantized(NamedTuple):
+    layers: list[QuantizedLayer]
+    outputs: dict[str, tuple[float, float]]
+    quantized: int
+    share: float
+    observed: int
+    compared: int
+    ms_before: float
+    ms_after: float
+    bytes_before: int
+    bytes_after: int
+
+def quantize(model: str | os.PathLike[str] | bytes | _Proto, samples: Iterable[Mapping[str, Array]],
+             path: str | os.PathLike[str], *, method: str = "minmax", percentile: float = 99.999,
+             per_channel: bool = False, exclude: Iterable[str] = (), least_sqnr: float = 0,
+             most_changed: float | None = None, only_faster: bool = False,
+             **options: Any) -> Quantized: ...
+
 class Operators(NamedTuple):
     name: str
     signature: str

@@ -8,6 +8,8 @@
  *   dlpack.c    tensors of other libraries, by DLPack
  *   call.c      running: calls, and the type Bound
  *   states.c    what stays from call to call
+ *   diff.c      which tensor is wrong first
+ *   quantize.c  int8 models of f32 ones
  *
  * Python's limited API of 3.11: one file serves all later versions. Functions return NULL or -1 with a Python
  * exception set, as Python's own do. The GIL is held, but while the library compiles, saves or runs. */
@@ -125,7 +127,14 @@ PyObject *states_reset(ek_run *r, PyObject *args);
 PyObject *states_snapshot(module_object *m, ek_run *r);
 PyObject *states_restore(module_object *m, ek_run *r, PyObject *dict);
 
+/* ---- quantize.c -------------------------------------------------------------------------------- */
+/* _quantize(options, samples, path, method, percentile, per_channel, exclude, least_sqnr, most_changed, only_faster)
+ * -> dict */
+PyObject *module_quantize(PyObject *self, PyObject *args);
+
 /* ---- diff.c ------------------------------------------------------------------------------------ */
 /* _diff(options, inputs, rtol, atol, save, passes, reference, checked) -> dict */
 PyObject *module_diff(PyObject *self, PyObject *args);
+/* the inputs as the library takes them, from a dict by name; v: their memory, to be released; false: exception */
+bool inputs_from(module_object *m, PyObject *dict, value *v, ek_array *to);
 #endif

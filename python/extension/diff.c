@@ -91,8 +91,7 @@ static PyObject *compare(module_object *m, ek_diff_options *o, asking *a) {
   let_go(a);
   return code || PyErr_Occurred() ? fail(code, ek_message(m->s)) : result(&d);
 }
-/* The inputs as the library takes them. */
-static bool inputs_from(module_object *m, PyObject *dict, value *v, ek_array *to) {
+bool inputs_from(module_object *m, PyObject *dict, value *v, ek_array *to) {
   PyObject **by = calloc((size_t)m->nin + 1, sizeof *by);
   bool good = by ? inputs_by_name(m, dict, by) : (PyErr_NoMemory(), false);
   for (int32_t i = 0; i < m->nin && good; i++) {

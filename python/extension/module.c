@@ -321,6 +321,7 @@ static PyMethodDef methods[] = {
     {"_show", show, METH_VARARGS, NULL},
     {"_check", check, METH_VARARGS, NULL},
     {"_diff", module_diff, METH_VARARGS, NULL},
+    {"_quantize", module_quantize, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef getters[] = {

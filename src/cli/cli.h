@@ -73,6 +73,7 @@ typedef struct cli {
   const char *trace;         /* --trace: a file; NULL: not given */
   const char *against;       /* --against: engines, or what diff compares with; NULL: none */
   const char *peers;         /* --peers: a folder; NULL: not given */
+  const char *budget;        /* --accuracy-budget: 0.5% or 40dB; NULL: not given */
   const char *report;        /* --report: a file; NULL: not given */
   const char *promote;       /* --promote: an element type; NULL: not given */
   double rtol;               /* --rtol: allowed relative difference */
@@ -84,6 +85,7 @@ typedef struct cli {
   bool passes_eval;          /* --eval-passes */
   bool layers;               /* --layers */
   bool per_channel;          /* --per-channel */
+  bool only_faster;          /* --only-faster */
   bool table;                /* --table */
   bool json;                 /* --json */
   bool verbose;              /* --verbose */

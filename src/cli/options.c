@@ -51,6 +51,13 @@ const option options[] = {
      "with --method percentile: so many of a hundred absolute values are within (default 99.999)"},
     {"per-channel", 0, NULL, O_FLAG, AT(per_channel), CMD_QUANTIZE,
      "constants have a scale for each output channel: smaller errors, the same speed"},
+    {"accuracy-budget", 0, "0.5%|40dB", O_TEXT, AT(budget), CMD_QUANTIZE,
+     "layers that cost the outputs most, by measurement, stay f32 until at most so many of a hundred rows of the "
+     "outputs "
+     "have another greatest element, or until the SQNR of each output is at least so many dB; on the samples that "
+     "ranges were not taken from"},
+    {"only-faster", 0, NULL, O_FLAG, AT(only_faster), CMD_QUANTIZE,
+     "layers that take longer in int8 than in f32, measured on this machine, stay f32"},
     {"exclude", 0, "PATTERN", O_LIST, AT(exclude), CMD_QUANTIZE,
      "nodes that stay as they are, by name; * is any text, ? one character; may be given again"},
     {"report", 0, "FILE.json", O_TEXT, AT(report), CMD_QUANTIZE, "writes the report as JSON"},

@@ -24,21 +24,39 @@ static ek_code inputs_of(cli *k, ek_model *model, ek_tensor_info **in, int32_t *
   return EK_OK;
 }
 
+/* --accuracy-budget: a number with % or dB behind it. */
+static bool read_budget(cli *k, ek_quantize_options *o) {
+  char *end;
+  if (!k->budget) return true;
+  const double x = num_parse(k->c, k->budget, &end);
+  if (end == k->budget || !(x >= 0)) return false;
+  if (!strcmp(end, "%"))
+    o->most_changed = x;
+  else if (!strcmp(end, "dB"))
+    o->least_sqnr = x;
+  else
+    return false;
+  return true;
+}
+
 /* ---- telling --------------------------------------------------------------------------------- */
 static const char *decibels(cli *k, double x) {
   return isnan(x) ? "not known" : isinf(x) ? "no difference" : arena_fmt(k->a, "%.1f dB", x);
 }
-static void json_decibels(json *j, double x) {
+static void json_known(json *j, const char *key, double x) { /* NaN is not known; infinity, no error, is 999 dB */
   if (isnan(x))
-    json_null(j, "sqnr");
+    json_null(j, key);
   else
-    json_num(j, "sqnr", isinf(x) ? 999 : x);
+    json_num(j, key, isinf(x) ? 999 : x);
 }
 static void make_json(cli *k, const ek_quantized *r, json *j) {
   json_obj(j, NULL);
   json_str(j, "model", k->args.v[0]);
   json_str(j, "written", k->output);
   json_uint(j, "quantized", r->quantized);
+  json_num(j, "share", r->share);
+  json_num(j, "ms_before", r->ms_before);
+  json_num(j, "ms_after", r->ms_after);
   json_uint(j, "bytes_before", r->bytes_before);
   json_uint(j, "bytes_after", r->bytes_after);
   json_uint(j, "observed", r->observed);
@@ -47,7 +65,8 @@ static void make_json(cli *k, const ek_quantized *r, json *j) {
   for (size_t i = 0; i < r->output_count; i++) {
     json_obj(j, NULL);
     json_str(j, "name", r->outputs[i].name);
-    json_decibels(j, r->outputs[i].sqnr);
+    json_known(j, "sqnr", r->outputs[i].sqnr);
+    json_known(j, "changed", r->outputs[i].changed);
     json_end(j);
   }
   json_end(j);
@@ -59,7 +78,11 @@ static void make_json(cli *k, const ek_quantized *r, json *j) {
     json_str(j, "op", l->op);
     json_str(j, "output", l->output);
     json_str(j, "kept", l->kept);
-    json_decibels(j, l->sqnr);
+    json_known(j, "sqnr", l->sqnr);
+    json_known(j, "alone", l->alone);
+    json_num(j, "macs", l->macs);
+    json_num(j, "ms_before", l->ms_before);
+    json_num(j, "ms_after", l->ms_after);
     json_end(j);
   }
   json_end(j);
@@ -72,19 +95,24 @@ static const char *size_text(cli *k, uint64_t bytes) {
 static void tell(cli *k, const ek_quantized *r) {
   const ek_quantized_layer *worst = NULL;
   if (k->quiet) return;
-  printf("%zu of %zu layers are int8, by %zu samples; %s -> %s\n", r->quantized, r->layer_count, r->observed,
-         size_text(k, r->bytes_before), size_text(k, r->bytes_after));
+  printf("%zu of %zu layers (%.1f %% of their multiplications) are int8, by %zu samples; %s -> %s\n", r->quantized,
+         r->layer_count, 100 * r->share, r->observed, size_text(k, r->bytes_before), size_text(k, r->bytes_after));
   for (size_t i = 0; i < r->layer_count; i++) {
     const ek_quantized_layer *l = &r->layers[i];
     if (k->verbose || l->kept)
-      printf("  %s (%s): %s%s%s\n", l->name, l->op, decibels(k, l->sqnr), l->kept ? ", stays as it is: " : "",
-             l->kept ? l->kept : "");
+      printf("  %s (%s): %s, %.3f -> %.3f ms%s%s%s%s\n", l->name, l->op, decibels(k, l->sqnr), l->ms_before,
+             l->ms_after, l->kept ? ", stays as it is: " : "", l->kept ? l->kept : "",
+             isnan(l->alone) ? "" : "; it alone: outputs ", isnan(l->alone) ? "" : decibels(k, l->alone));
     if (!l->kept && !isnan(l->sqnr) && (!worst || l->sqnr < worst->sqnr)) worst = l;
   }
+  printf("kernels of one run: %.3f -> %.3f ms\n", r->ms_before, r->ms_after);
   if (worst) printf("lowest of a layer: %s, %s (%s)\n", decibels(k, worst->sqnr), worst->name, worst->op);
   for (size_t i = 0; i < r->output_count; i++)
-    printf("output %s: SQNR %s, on %zu samples%s\n", r->outputs[i].name, decibels(k, r->outputs[i].sqnr), r->compared,
-           r->observed + r->compared > r->samples ? "" : " that the ranges were not taken from");
+    printf("output %s: SQNR %s%s (%zu samples%s)\n", r->outputs[i].name, decibels(k, r->outputs[i].sqnr),
+           isnan(r->outputs[i].changed)
+               ? ""
+               : arena_fmt(k->a, ", another greatest element in %.3g %% of rows", r->outputs[i].changed),
+           r->compared, r->observed + r->compared > r->samples ? "" : " that gave no ranges");
   printf("written: %s\n", k->output);
 }
 
@@ -107,9 +135,16 @@ int cmd_quantize(cli *k) {
   if (e) return fail(k, e);
   data_set *data = data_read(k, in, n);
   ek_quantize_options_init(&o);
+  if (!read_budget(k, &o))
+    return fail_text(k, EK_USAGE,
+                     arena_fmt(k->a,
+                               "error: --accuracy-budget %s: a number with %% or dB behind it is expected, such as "
+                               "0.5%% or 40dB",
+                               k->budget));
   vec_push(k->a, k->exclude, NULL);
   o.options = &compile, o.samples = data_samples(data), o.sample = data_sample, o.sample_user = data;
-  o.method = (ek_quantize_method)k->method, o.percentile = k->percentile, o.per_channel = k->per_channel;
+  o.method = (ek_quantize_method)k->method, o.percentile = k->percentile, o.per_channel = k->per_channel,
+  o.only_faster = k->only_faster;
   o.exclude = k->exclude.v;
   e = ek_quantize(model, &o, k->output, &r);
   progress_clear();

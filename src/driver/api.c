@@ -433,7 +433,10 @@ static ek_code guarded(ctx *c, ek_model *m, const ek_options *o, void (*setup)(p
         if (!p->o.part) tie_states(p->g, po.states);
         if (po.watch) watch_values(p->g, po.watch);
         if (p->o.part) graph_cut(p->g, p->o.part);
+        if (p->o.edit) p->o.edit(p->g, p->o.edit_env);
         ops_sources ops = own_ops_sources(c, m->ops, m->nops);
+        if (p->o.edit_ops)
+          vec_push(ctx_arena(c), ops, ((ops_source){"edit", {(const uint8_t *)p->o.edit_ops, strlen(p->o.edit_ops)}}));
         pipe_lower(p, &ops);
       }
       r = fn(p, env);

@@ -14,7 +14,7 @@
 
 /* Whoever adds an option decides here whether it changes code. (Where `watch` is set, or an inner option, the cache is
  * not asked.) */
-_Static_assert(sizeof(pipe_opts) == 184 && sizeof(dimfix) == 40,
+_Static_assert(sizeof(pipe_opts) == 208 && sizeof(dimfix) == 40,
                "is the new field part of the key (below), or does it not change the code? Then change these numbers");
 
 /* ---- builds ---------------------------------------------------------------------------------- */

@@ -156,8 +156,12 @@ typedef struct inner_options {
   const graph_part *part; /* only this part of the model; NULL: all of it */
   const char *skip;       /* expr passes left out, with spaces between; NULL: none */
   bool plain;             /* kernels are scheduled as at level 0 */
-  bool no_sharing;        /* buffers share no memory */
-  pass_ref after;         /* with evaluate 2: what there is after this pass is interpreted; name NULL: after all */
+  /* changes the graph before it is lowered, by operators that `edit_ops` defines; NULL: nothing does */
+  void (*edit)(graph *g, void *env);
+  void *edit_env;       /* handed to edit */
+  const char *edit_ops; /* definitions of operators; NULL: none */
+  bool no_sharing;      /* buffers share no memory */
+  pass_ref after;       /* with evaluate 2: what there is after this pass is interpreted; name NULL: after all */
 } inner_options;
 /* ek_compile with more options; x NULL: without. The cache is not asked with them */
 ek_code compile_inner(ek_model *model, const ek_options *given, const inner_options *x, ek_module **out);

@@ -187,6 +187,7 @@ typedef struct making {
 static void take_inner(pipeline *p, void *env) {
   const inner_options *x = ((making *)env)->inner;
   if (x) p->o.part = x->part, p->o.skip = x->skip, p->o.plain = x->plain, p->o.no_sharing = x->no_sharing;
+  if (x) p->o.edit = x->edit, p->o.edit_env = x->edit_env, p->o.edit_ops = x->edit_ops;
   if (x && x->after.name) p->o.stop_after = x->after;
 }
 static ek_code make(pipeline *p, void *env) {

@@ -71,6 +71,10 @@ typedef struct pipe_opts {
   const char *const *watch; /* NULL-terminated: values that become outputs, too (watch.c); NULL: none */
   /* NULL-terminated, OUTPUT=INPUT: what stays from run to run; not in a part. NULL: nothing does */
   const char *const *states;
+  /* changes the graph before it is lowered, by operators that `edit_ops` defines; NULL: nothing does */
+  void (*edit)(graph *g, void *env);
+  void *edit_env;         /* handed to edit */
+  const char *edit_ops;   /* definitions of operators; NULL: none */
   const graph_part *part; /* only this part of the model is compiled; NULL: all of it */
   bool weights_inline;    /* constants are shown in full */
 } pipe_opts;

@@ -2,48 +2,18 @@
  *
  *   1. The graph is read as the standard has it, simplified, and each node's formula tells whether it is a layer
  *      (quantize/product.c).
- *   2. The model is compiled with the layers' inputs as further outputs, and runs on the samples: what these tensors
- *      hold is counted in one pass over the data (quantize/statistics.c).
- *   3. Ranges follow (quantize/range.c); the graph gets its new nodes (quantize/insert.c) and is written.
- *   4. The written model and the first one run on the last samples, and their results are compared.
+ *   2. The model is compiled with kernels that count what the layers' inputs hold (quantize/observe.c), and runs once
+ *      on each sample (quantize_run.c). Ranges follow (quantize/range.c).
+ *   3. Layers are kept that are slower in int8, where that is asked for (quantize_time.c), and with a budget those that
+ *      cost the outputs most (quantize_search.c).
+ *   4. The graph gets its new nodes (quantize/insert.c) and is written; the written model and the first one run on the
+ *      last samples, and their results are compared.
  */
-#include "driver/driver.h"
-#include "onnx/onnx.h"
-#include "quantize/quantize.h"
+#include "driver/quantize.h"
 #include <fnmatch.h>
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
-
-typedef struct observed {
-  value *v;       /* the tensor */
-  quant_stats s;  /* its values */
-  int32_t input;  /* the model's input that it is; -1: it is computed */
-  int32_t output; /* the output of the compiled module */
-} observed;
-typedef struct noise { /* of one tensor, or of one output */
-  const char *name;    /* name of the tensor */
-  double signal;       /* sum of the squares of its values */
-  double error;        /* sum of the squares of the differences */
-  bool known;          /* both models have it, in f32, with equal sizes */
-} noise;
-typedef struct quantiser {
-  ek_model *m;              /* the model */
-  ek_quantize_options want; /* what is asked for */
-  ek_options o;             /* how models are compiled */
-  const char *path;         /* what is written */
-  ctx *c;                   /* context of the graph; NULL: not there yet */
-  arena *a;                 /* its memory */
-  graph *g;                 /* the graph; it gets the new nodes */
-  VEC(quant_layer) layers;  /* nodes with products */
-  VEC(observed) seen;       /* tensors to be observed */
-  uint64_t bytes;           /* size of the written file */
-  ek_array *in;             /* the last sample */
-  size_t nin;               /* inputs of the model */
-  size_t first_compared;    /* number of the first sample that errors are measured on */
-  size_t end_observed;      /* end of those that ranges are taken from */
-  ek_quantized *r;          /* the result */
-} quantiser;
 
 /* ---- 1. layers ------------------------------------------------------------------------------- */
 /* The formula of one node by itself: its inputs that are not constant are the first inputs of a graph of one node;
@@ -117,26 +87,26 @@ static void observe_factor(quantiser *q, value *v) {
   if (v->data) return;
   for (uint32_t i = 0; i < q->seen.n; i++)
     if (q->seen.v[i].v == v) return;
-  const observed x = {v, quantize_stats(q->a, q->want.method != EK_QUANTIZE_MINMAX), -1, -1};
-  vec_push(q->a, q->seen, x);
+  vec_push(q->a, q->seen, ((observed){v, quantize_nothing()}));
 }
-/* Can each factor be looked at in a run? known: names of what the model computes. */
-static bool observable(const quantiser *q, const value *v, const map *known) {
-  if (v->data || map_gets(known, v->source, NULL)) return true;
+/* Can a tensor be looked at in a run? */
+static bool observable(const quantiser *q, const value *v) {
+  if (v->data || map_gets(q->known, v->source, NULL)) return true;
   for (uint32_t i = 0; i < q->g->inputs.n; i++)
     if (q->g->inputs.v[i] == v) return true;
   return false;
 }
-static void find_tensors(quantiser *q, const map *known) {
+static void find_tensors(quantiser *q) {
+  bool some = false;
   for (uint32_t i = 0; i < q->layers.n; i++) {
     quant_layer *x = &q->layers.v[i];
-    if (!x->kept && !(observable(q, x->f[0].v, known) && observable(q, x->f[1].v, known)))
+    if (!x->kept && !(observable(q, x->f[0].v) && observable(q, x->f[1].v)))
       x->kept = "a factor is no tensor of the model's file, and cannot be observed";
     if (x->kept) continue;
     observe_factor(q, x->f[0].v), observe_factor(q, x->f[1].v);
-    q->r->quantized++;
+    some = true;
   }
-  if (q->r->quantized) return;
+  if (some) return;
   sbuf b = sbuf_new(q->a);
   for (uint32_t i = 0; i < q->layers.n && i < 4; i++)
     sb_fmt(&b, "; %s (%s): %s", q->layers.v[i].n->name, q->layers.v[i].n->op, q->layers.v[i].kept);
@@ -152,170 +122,53 @@ static ek_code survey(pipeline *p, void *env) {
   quantiser *q = env;
   const ek_value_info *v;
   size_t n;
-  map *known = map_new(p->a);
-  q->c = p->c, q->a = p->a, q->g = p->g;
+  q->known = map_new(p->a), q->c = p->c, q->a = p->a, q->g = p->g;
+  q->trial = arena_fmt(p->a, "%.*s.trial.onnx", (int)strlen(q->path) - 5, q->path);
   if (ek_model_values(q->m, &v, &n)) return EK_FAILED;
-  for (size_t i = 0; i < n; i++) map_puts(known, v[i].name, 1);
+  for (size_t i = 0; i < n; i++) map_puts(q->known, v[i].name, 1);
   const ops_sources ops = own_ops_sources(p->c, q->m->ops, q->m->nops);
   simplify_graph(p, &ops);
   find_layers(q, p);
-  find_tensors(q, known);
+  find_tensors(q);
+  q->alone = NEWN(q->a, double, q->layers.n + 1);
+  for (uint32_t i = 0; i < q->layers.n; i++) q->alone[i] = NAN;
   return EK_OK;
 }
 
-/* ---- 2. samples ------------------------------------------------------------------------------ */
-static ek_code take_sample(quantiser *q, size_t i) {
-  for (size_t k = 0; k < q->nin; k++) q->in[k] = (ek_array){.name = q->in[k].name};
-  if (q->want.sample(q->want.sample_user, i, q->in, q->nin))
-    return session_fail(q->m->s, EK_FAILED, "the data of sample %zu could not be had", i);
-  return EK_OK;
-}
-static ek_code run_sample(quantiser *q, ek_run *run) {
-  for (size_t k = 0; k < q->nin; k++) {
-    const ek_array *x = &q->in[k];
-    const ek_code code = ek_run_set_input(run, x->name, x->data, x->bytes, x->dims, x->rank);
-    if (code) return session_fail(q->m->s, code, "%s", ek_run_message(run));
-  }
-  const ek_code code = ek_run_execute(run);
-  return code ? session_fail(q->m->s, code, "%s", ek_run_message(run)) : EK_OK;
-}
-static ek_code progress(quantiser *q, const char *phase, double done) {
-  ek_session *s = q->m->s;
-  if (s->progress && s->progress(s->progress_user, phase, done))
-    return session_fail(s, EK_CANCELLED, "cancelled while: %s", phase);
-  return EK_OK;
-}
-static ek_code observe(quantiser *q, ek_run *run) {
-  for (uint32_t i = 0; i < q->seen.n; i++) {
-    observed *x = &q->seen.v[i];
-    const void *data = x->input >= 0 ? q->in[x->input].data : ek_run_output_data(run, x->output);
-    const size_t n = (x->input >= 0 ? q->in[x->input].bytes : ek_run_output_bytes(run, x->output)) / sizeof(float);
-    quantize_observe(&x->s, data, (int64_t)n);
-    if (x->s.bad)
-      return session_fail(
-          q->m->s, EK_FAILED,
-          "tensor %s has values that are infinite or no numbers; ranges need finite values: look at the "
-          "data, or exclude the layers that read it",
-          x->v->source);
-  }
-  return EK_OK;
-}
-static const char *const *names_of_seen(quantiser *q) {
-  const char **names = NEWN(q->a, const char *, q->seen.n + 1);
-  uint32_t n = 0;
+/* ---- 2. ranges ------------------------------------------------------------------------------- */
+static void find_ranges(quantiser *q) {
+  q->ranges = NEWN(q->a, quant_tensor, q->seen.n + 1);
   for (uint32_t i = 0; i < q->seen.n; i++)
-    if (q->seen.v[i].v->def) names[n++] = q->seen.v[i].v->source;
-  return n ? names : NULL;
-}
-/* Which input or output of the module is each tensor that is observed? */
-static void find_ports(quantiser *q, const ek_module *code) {
-  for (uint32_t i = 0; i < q->seen.n; i++) {
-    observed *x = &q->seen.v[i];
-    if (x->v->def)
-      x->output = ek_module_find_output(code, x->v->source);
-    else
-      x->input = ek_module_find_input(code, x->v->source);
-  }
-}
-static void name_inputs(quantiser *q, ek_module *code) {
-  q->nin = (size_t)ek_module_inputs(code);
-  q->in = NEWN(q->a, ek_array, q->nin + 1);
-  for (size_t k = 0; k < q->nin; k++) q->in[k].name = arena_strdup(q->a, code->d->in[k].name);
-}
-static ek_code calibrate(quantiser *q) {
-  ek_module *code = NULL;
-  ek_run *run = NULL;
-  ek_options o = q->o;
-  o.watch = names_of_seen(q);
-  ek_code e = ek_compile(q->m, &o, &code);
-  if (!e) e = ek_run_create(code, o.threads, &run);
-  if (!e) name_inputs(q, code), find_ports(q, code);
-  for (size_t i = 0; !e && i < q->end_observed; i++) {
-    e = take_sample(q, i);
-    if (!e) e = run_sample(q, run);
-    if (!e) e = observe(q, run);
-    if (!e) e = progress(q, "calibrating", (double)(i + 1) / (double)q->end_observed);
-  }
-  ek_module_close(code);
-  return e;
-}
-
-/* ---- 3. the quantised graph ------------------------------------------------------------------ */
-static ek_code write_graph(quantiser *q) {
-  volatile ek_code code = EK_OK;
-  CTX_TRY(q->c) {
-    quant_tensor *t = NEWN(q->a, quant_tensor, q->seen.n + 1);
-    for (uint32_t i = 0; i < q->seen.n; i++)
-      t[i] = (quant_tensor){q->seen.v[i].v,
-                            quantize_range(&q->seen.v[i].s, (quant_method)q->want.method, q->want.percentile, q->a)};
-    quantize_insert(q->g, &(quant_plan){.layers = q->layers.v,
-                                        .nlayers = q->layers.n,
-                                        .tensors = t,
-                                        .ntensors = q->seen.n,
-                                        .per_channel = q->want.per_channel != 0,
-                                        .least_error = q->want.method == EK_QUANTIZE_MSE});
-    if (!graph_verify(q->g, "quantising") || !onnx_write(q->g, q->path, &q->bytes)) ctx_unwind(q->c);
-  }
-  CTX_CATCH { code = session_done(q->m->s, q->c, EK_FAILED); }
-  return code;
+    q->ranges[i] = (quant_tensor){
+        q->seen.v[i].v, quantize_range(&q->seen.v[i].s, (quant_method)q->want.method, q->want.percentile, q->a)};
 }
 
 /* ---- 4. errors ------------------------------------------------------------------------------- */
-typedef struct side {
-  ek_model *m;     /* a model */
-  ek_module *code; /* compiled, with the layers' results as further outputs */
-  ek_run *run;     /* a run of it */
-} side;
-static ek_code open_side(quantiser *q, side *s, const char *const *watch) {
-  ek_options o = q->o;
-  o.watch = watch;
-  ek_code e = ek_compile(s->m, &o, &s->code);
-  return e ? e : ek_run_create(s->code, o.threads, &s->run);
-}
-static void compare(const side *a, const side *b, noise *x) {
-  const int32_t i = ek_module_find_output(a->code, x->name), k = ek_module_find_output(b->code, x->name);
-  const size_t bytes = i < 0 ? 0 : ek_run_output_bytes(a->run, i);
-  x->known = i >= 0 && k >= 0 && a->code->d->out[i].type == EK_FLOAT && b->code->d->out[k].type == EK_FLOAT &&
-             bytes == ek_run_output_bytes(b->run, k);
-  if (!x->known) return;
-  const float *want = ek_run_output_data(a->run, i), *got = ek_run_output_data(b->run, k);
-  double signal = 0, error = 0;
-  for (size_t j = 0; j < bytes / sizeof(float); j++) {
-    const double d = (double)want[j] - (double)got[j];
-    signal += (double)want[j] * (double)want[j], error += d * d;
-  }
-  x->signal += signal, x->error += error;
-}
-static double decibels(const noise *x) {
-  return !x->known ? NAN : x->error == 0 ? INFINITY : 10 * log10(x->signal / x->error);
-}
-static ek_code compare_all(quantiser *q, side *a, side *b, noise *x, uint32_t n) {
-  const char **watch = NEWN(q->a, const char *, q->layers.n + 1);
-  for (uint32_t i = 0; i < q->layers.n; i++) watch[i] = x[i].name;
-  ek_code e = open_side(q, a, q->layers.n ? watch : NULL);
-  if (!e) e = open_side(q, b, q->layers.n ? watch : NULL);
-  for (size_t i = q->first_compared; !e && i < q->want.samples; i++) {
-    e = take_sample(q, i);
-    if (!e) e = run_sample(q, a->run);
-    if (!e) e = run_sample(q, b->run);
-    for (uint32_t k = 0; !e && k < n; k++) compare(a, b, &x[k]);
-    const double done = (double)(i + 1 - q->first_compared) / (double)(q->want.samples - q->first_compared);
-    if (!e) e = progress(q, "comparing", done);
-  }
-  return e;
-}
 static void fill_result(quantiser *q, const noise *x, uint64_t before) {
   ek_quantized *r = q->r;
   ek_quantized_layer *l = NEWN(q->a, ek_quantized_layer, q->layers.n + 1);
   ek_quantized_output *o = NEWN(q->a, ek_quantized_output, q->g->outputs.n + 1);
+  double all = 0, some = 0;
   for (uint32_t i = 0; i < q->layers.n; i++) {
     const quant_layer *y = &q->layers.v[i];
-    l[i] = (ek_quantized_layer){y->n->name, y->n->op, x[i].name, y->kept, decibels(&x[i])};
+    l[i] = (ek_quantized_layer){.name = y->n->name,
+                                .op = y->n->op,
+                                .output = x[i].name,
+                                .kept = y->kept,
+                                .sqnr = quantize_decibels(&x[i]),
+                                .alone = q->alone[i],
+                                .macs = q->layers.v[i].macs,
+                                .ms_before = q->before[i],
+                                .ms_after = q->after[i]};
+    all += q->layers.v[i].macs, some += y->kept ? 0 : q->layers.v[i].macs, r->quantized += !y->kept;
   }
-  for (uint32_t i = 0; i < q->g->outputs.n; i++)
-    if (x[q->layers.n + i].known)
-      o[r->output_count++] = (ek_quantized_output){x[q->layers.n + i].name, decibels(&x[q->layers.n + i])};
-  r->layer_count = q->layers.n, r->layers = l, r->outputs = o;
+  for (uint32_t i = 0; i < q->g->outputs.n; i++) {
+    const noise *y = &x[q->layers.n + i];
+    if (y->known)
+      o[r->output_count++] =
+          (ek_quantized_output){y->name, quantize_decibels(y), y->rows > 0 ? 100 * y->changed / y->rows : NAN};
+  }
+  r->layer_count = q->layers.n, r->layers = l, r->outputs = o, r->share = all > 0 ? some / all : 0;
   r->samples = q->want.samples, r->observed = q->end_observed, r->compared = q->want.samples - q->first_compared;
   r->bytes_before = before, r->bytes_after = q->bytes;
 }
@@ -326,13 +179,21 @@ static uint64_t size_of(const ek_model *m) {
 static ek_code measure(quantiser *q) {
   const uint32_t n = q->layers.n + q->g->outputs.n;
   noise *x = NEWN(q->a, noise, n + 1);
+  const char **watch = NEWN(q->a, const char *, q->layers.n + 1);
   side a = {.m = q->m}, b = {0};
   for (uint32_t i = 0; i < n; i++)
     x[i].name = i < q->layers.n ? q->layers.v[i].n->out.v[0]->source : q->g->outputs.v[i - q->layers.n]->source;
+  for (uint32_t i = 0, k = 0; i < q->layers.n; i++) { /* what has this name in both files */
+    const value *v = q->layers.v[i].n->out.v[0];
+    if (map_gets(q->known, v->source, NULL) && !strcmp(v->name, v->source)) watch[k++] = v->source;
+  }
   ek_code e = ek_load(q->m->s, q->path, &b.m);
-  if (!e) e = compare_all(q, &a, &b, x, n);
-  ek_module_close(a.code);
-  ek_module_close(b.code);
+  if (!e) e = quantize_open(q, &a, watch);
+  if (!e) e = quantize_open(q, &b, watch);
+  if (!e) e = quantize_progress(q, "comparing", 0);
+  if (!e) e = quantize_compare(q, &a, &b, q->want.samples - q->first_compared, x, n);
+  quantize_close(&a);
+  quantize_close(&b);
   ek_model_close(b.m);
   if (!e) fill_result(q, x, size_of(q->m));
   return e;
@@ -353,6 +214,8 @@ static ek_code check_options(quantiser *q, const ek_quantize_options *given) {
                         "ek_quantize: ranges are measured on data: give at least one sample of the inputs");
   if ((unsigned)q->want.method > EK_QUANTIZE_MSE)
     return session_fail(s, EK_USAGE, "ek_quantize: there is no method %d", (int)q->want.method);
+  if (!(q->want.least_sqnr >= 0 && q->want.most_changed <= 100))
+    return session_fail(s, EK_USAGE, "ek_quantize: a budget is a number of dB, or a share of rows from 0 to 100");
   if (!(q->want.percentile > 0 && q->want.percentile <= 100))
     return session_fail(s, EK_USAGE, "ek_quantize: the percentile must be above 0 and at most 100, not %g",
                         q->want.percentile);
@@ -372,8 +235,12 @@ ek_code ek_quantize(ek_model *m, const ek_quantize_options *given, const char *p
   ctx *c = NULL;
   if (!e) e = in_pipe(m, &q.o, as_in_file, survey, &q, &c);
   q.c = c;
-  if (!e) e = calibrate(&q);
-  if (!e) e = write_graph(&q);
+  if (!e) e = quantize_calibrate(&q);
+  if (!e) find_ranges(&q);
+  if (!e) e = quantize_keep_slower(&q);
+  if (!e) e = quantize_search(&q);
+  if (!e) e = quantize_write(&q, path);
+  if (!e) e = quantize_time(&q, path);
   if (!e) e = measure(&q);
   ctx_free(m->s->scratch);
   m->s->scratch = c; /* the result's texts */

@@ -25,7 +25,7 @@ static const ek_options options_defaults = {.optimize = 3};
 static const ek_run_options run_defaults = {0};
 static const ek_show_options show_defaults = {.stage = "graph"};
 static const ek_diff_options diff_defaults = {0};
-static const ek_quantize_options quantize_defaults = {.percentile = 99.999};
+static const ek_quantize_options quantize_defaults = {.percentile = 99.999, .most_changed = -1};
 #define INIT(name, defaults)                                                                                           \
   void name##_init_sized(name *o, size_t bytes) { struct_init(o, bytes, &defaults, sizeof defaults); }
 INIT(ek_session_options, session_defaults)
@@ -60,7 +60,7 @@ void ek_diff_options_init(ek_diff_options *o) {
 }
 
 void ek_quantize_options_init(ek_quantize_options *o) {
-  ek_quantize_options_init_sized(o, offsetof(ek_quantize_options, exclude) + sizeof o->exclude);
+  ek_quantize_options_init_sized(o, offsetof(ek_quantize_options, only_faster) + sizeof(size_t));
 }
 
 /* Structs that we fill, and that say no size: a change here breaks programs, and needs another soname. */
@@ -68,6 +68,6 @@ _Static_assert(sizeof(void *) != 8 ||
                    (sizeof(ek_report) == 112 && sizeof(ek_tensor_info) == 272 && sizeof(ek_model_info) == 200 &&
                     sizeof(ek_layer) == 160 && sizeof(ek_kernel) == 96 && sizeof(ek_machine) == 80 &&
                     sizeof(ek_op_info) == 40 && sizeof(ek_pass_info) == 32 && sizeof(ek_checked) == 48 &&
-                    sizeof(ek_difference) == 392 && sizeof(ek_quantized) == 80 && sizeof(ek_quantized_layer) == 40 &&
-                    sizeof(ek_quantized_output) == 16),
+                    sizeof(ek_difference) == 392 && sizeof(ek_quantized) == 104 && sizeof(ek_quantized_layer) == 72 &&
+                    sizeof(ek_quantized_output) == 24),
                "structs without a size field never grow within a soname");

@@ -11,6 +11,7 @@ typedef struct inserter {
   const quant_plan *p; /* what is quantised */
   map *by;             /* value -> what its readers read instead */
   map *scales;         /* DequantizeLinear's result -> its scales: a constant */
+  map *was;            /* DequantizeLinear's result -> the tensor that it stands for */
   map *behind;         /* value -> number of its tensor in p, plus one: what quantises it stands behind its node */
   VEC(node *) first;   /* nodes that read only constants and inputs */
 } inserter;
@@ -39,7 +40,7 @@ static value *dequantized(inserter *s, const value *about, value *codes, value *
   value *out = result(s, about, "dequantized", ET_F32);
   node *n = new_node(s, "DequantizeLinear", about, (value *const[]){codes, scale, zero}, out);
   if (axis >= 0) node_set_int(s->g, n, "axis", axis);
-  map_putu(s->scales, key(out), key(scale));
+  map_putu(s->scales, key(out), key(scale)), map_putu(s->was, key(out), key(about));
   return out;
 }
 
@@ -189,9 +190,35 @@ static void quantize_constants(inserter *s) {
     if (q->bias) replace(q->n, q->bias, bias_codes(s, q->bias, x, w));
   }
 }
-void quantize_insert(graph *g, const quant_plan *p) {
-  arena *a = ctx_arena(g->c);
-  inserter s = {.g = g, .a = a, .p = p, .by = map_new(a), .scales = map_new(a), .behind = map_new(a)};
+/* Layers that stay as they are go on reading what they read. */
+static void leave_kept(const inserter *s) {
+  for (uint32_t i = 0; i < s->p->nlayers; i++) {
+    const quant_layer *q = &s->p->layers[i];
+    for (int k = 0; k < 2 && q->kept; k++)
+      if (q->f[k].v) replace(q->n, stand_in(s, q->f[k].v), q->f[k].v);
+  }
+}
+static map *copy_of(const map *m, arena *a) {
+  map *r = map_new(a);
+  for (uint32_t i = 0; i < map_count(m); i++) {
+    size_t n;
+    uint64_t v;
+    const void *k = map_key(m, i, &n, &v);
+    map_put(r, k, n, v);
+  }
+  return r;
+}
+quant_undo quantize_insert(graph *g, const quant_plan *p) {
+  arena *a = p->a;
+  inserter s = {
+      .g = g, .a = a, .p = p, .by = map_new(a), .scales = map_new(a), .was = map_new(a), .behind = map_new(a)};
+  const quant_undo undo = {.nodes = arena_dup(ctx_arena(g->c), g->nodes.v, g->nodes.n * sizeof *g->nodes.v),
+                           .n = g->nodes.n,
+                           .values = g->values.n,
+                           .names = g->names,
+                           .opset = g->opset,
+                           .was = s.was};
+  g->names = copy_of(g->names, a);
   value **codes = NEWN(a, value *, p->ntensors + 1);
   map *activations = map_new(a);
   for (uint32_t i = 0; i < p->ntensors; i++) {
@@ -208,6 +235,7 @@ void quantize_insert(graph *g, const quant_plan *p) {
   }
   quantize_constants(&s);
   graph_replace_uses(g, activations);
+  leave_kept(&s);
   VEC(node *) all = {0};
   for (uint32_t i = 0; i < s.first.n; i++) vec_push(a, all, s.first.v[i]);
   for (uint32_t i = 0; i < g->nodes.n; i++) {
@@ -223,4 +251,10 @@ void quantize_insert(graph *g, const quant_plan *p) {
   }
   g->nodes.v = (void *)all.v, g->nodes.n = all.n, g->nodes.cap = all.cap;
   g->opset = max64(g->opset, 13); /* the first in which scales may stand along an axis */
+  return undo;
+}
+void quantize_remove(graph *g, const quant_undo *u) {
+  g->nodes.v = u->nodes, g->nodes.n = g->nodes.cap = u->n;
+  graph_replace_uses(g, u->was);
+  g->values.n = u->values, g->names = u->names, g->opset = u->opset;
 }

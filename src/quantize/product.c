@@ -127,6 +127,16 @@ static bool any_product(const emodule *m, arena *a) {
   return false;
 }
 
+/* Multiplications of one run: points of the result, times those of the sum. */
+static double multiplications(const form *f, const stage *s, const ex_node *sum) {
+  double all = 1;
+  digit *d = NEWN(f->a, digit, expr_ndigits(s) + 1);
+  expr_digits(s, d);
+  for (uint32_t i = 0; i < expr_ndigits(s); i++) all *= (double)expr_typical(f->m, d[i].extent);
+  for (uint32_t i = 0; i < sum->nargs; i++) all *= (double)expr_typical(f->m, sym_extent(f->m->c, sum->args[i]));
+  return all;
+}
+
 static const char *match(form *f, value *const *inputs, quant_layer *out) {
   emodule *m = f->m;
   const tid result = m->outputs.v[0].t;
@@ -136,6 +146,7 @@ static const char *match(form *f, value *const *inputs, quant_layer *out) {
   take_terms(f, s->value, false);
   if (!f->sum || f->other) return "its result is more than a sum of products";
   const ex_node sum = *exn(m, f->sum), body = *exn(m, sum.body);
+  out->macs = multiplications(f, s, &sum);
   if (sum.type != ET_F32) return "it is not computed in f32";
   if (sum.where) return "its sum leaves places out";
   if (body.kind != EX_OP || body.op != OP_MUL) return "its products have more than two factors";

@@ -2,12 +2,12 @@
  *
  * A layer is a node whose result is a sum of products of two tensors, by the formula of its operator (product.c): no
  * list of operators says so. Both factors are quantised: a constant in i8, symmetric, with one scale or one for each
- * channel; a tensor that is computed in u8, with the range that it was seen to have (statistics.c, range.c). In the
+ * channel; a tensor that is computed in u8, with the range that it was seen to have (observe.c, range.c). In the
  * graph that is said as the ONNX standard says it (insert.c): QuantizeLinear and DequantizeLinear stand between a
  * factor and all its readers, so that any engine runs the model, and the factors' product is one of integers by
  * algebra.
  *
- * What a run of the model is, is not known here: who runs it shows the values to quantize_observe.
+ * What a run of the model is, is not known here: who compiles and runs it has quantize_observe add nodes that count.
  */
 #ifndef EK_QUANTIZE_H
 #define EK_QUANTIZE_H
@@ -25,22 +25,28 @@ typedef struct quant_layer {
   node *n;           /* the node */
   quant_factor f[2]; /* factors of the products; a constant one is the second */
   value *bias;       /* constant that is added, with an element for each place of f[1].axis; NULL: none */
+  double macs;       /* multiplications of one run, open sizes being 512; 0: not known */
   const char *kept;  /* why it stays as it is; NULL: it is quantised */
 } quant_layer;
 /* m: the formula of n alone, whose inputs are `inputs` in this order, and whose first output is n's first one. False:
  * n multiplies no two tensors. True: it does; out->kept says why it cannot be quantised, if so. */
 bool quantize_layer(emodule *m, node *n, value *const *inputs, quant_layer *out);
 
-/* ---- statistics.c: what values does a tensor have? ------------------------------------------- */
+/* ---- observe.c: what values does a tensor have? ---------------------------------------------- */
 enum { QUANT_BINS = 1 << 16 /* one for each value of the upper half of an f32 */ };
 typedef struct quant_stats {
-  float lo;       /* least value */
-  float hi;       /* greatest value; below lo: nothing was seen */
-  bool bad;       /* there was an infinity, or a NaN */
-  uint64_t *bins; /* QUANT_BINS numbers: how many values had this sign, exponent and 7 bits; NULL: not counted */
+  float lo;            /* least value */
+  float hi;            /* greatest value; below lo: nothing was seen */
+  const int64_t *bins; /* QUANT_BINS numbers: how many values had this sign, exponent and 7 bits; NULL: not counted */
 } quant_stats;
-quant_stats quantize_stats(arena *a, bool bins);
-void quantize_observe(quant_stats *s, const float *x, int64_t n);
+typedef enum { QUANT_LEAST, QUANT_GREATEST, QUANT_COUNTED, QUANT_COUNTS } quant_statistic;
+extern const char *const quantize_operators; /* definitions, in the notation, of what quantize_observe adds */
+/* The graph gets outputs for the tensors of these names: of tensor i the least and the greatest value of a run; and,
+ * with bins, the state QUANT_COUNTS. */
+void quantize_observe(graph *g, const char *const *names, uint32_t n, bool bins);
+const char *quantize_observed(arena *a, uint32_t i, quant_statistic what); /* name of an output, or of the state */
+quant_stats quantize_nothing(void);                                        /* of a tensor that was not seen yet */
+bool quantize_add(quant_stats *s, float lo, float hi); /* the limits of a run; false: they are no finite numbers */
 
 /* ---- range.c: which values have a code? ------------------------------------------------------ */
 typedef enum { QUANT_MINMAX, QUANT_PERCENTILE, QUANT_ENTROPY, QUANT_MSE } quant_method;
@@ -57,12 +63,22 @@ typedef struct quant_tensor {
   quant_range range; /* its range */
 } quant_tensor;
 typedef struct quant_plan {
+  arena *a;                    /* memory of what is added to the graph */
   const quant_layer *layers;   /* those whose `kept` is NULL are quantised */
   uint32_t nlayers;            /* number of layers */
-  const quant_tensor *tensors; /* ranges of their factors that are not constant */
+  const quant_tensor *tensors; /* ranges of factors that are not constant */
   uint32_t ntensors;           /* number of tensors */
   bool per_channel;            /* constant factors have a scale for each place of their axis */
   bool least_error;            /* their scales make the square of the error least; else they reach the greatest value */
 } quant_plan;
-void quantize_insert(graph *g, const quant_plan *p);
+typedef struct quant_undo { /* the graph as it was */
+  node **nodes;             /* its nodes */
+  uint32_t n;               /* how many */
+  uint32_t values;          /* how many values it had */
+  map *names;               /* names that were taken */
+  int64_t opset;            /* version of the operators */
+  map *was;                 /* a value that was added -> the one that it stands for */
+} quant_undo;
+quant_undo quantize_insert(graph *g, const quant_plan *p);
+void quantize_remove(graph *g, const quant_undo *u);
 #endif

@@ -20,7 +20,7 @@ static double edge(uint32_t bin) { /* the least absolute value of a bin */
   memcpy(&x, &bits, sizeof x);
   return x;
 }
-/* Numbers of values, from the greatest absolute value `most` on both sides of 0, in 2k + 1 bins of equal width. */
+/* Numbers of values in 2k bins of equal width, from -most to most. */
 static double *equal_bins(const quant_stats *s, double most, uint32_t k, arena *a) {
   const uint32_t n = 2 * k;
   double *out = NEWN(a, double, n), width = 2 * most / n;

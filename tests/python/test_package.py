@@ -637,6 +637,44 @@ class Operators(unittest.TestCase):
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(einkorn.op(TWICE)))(np.ones(2)), [2, 2])
 
 
+
+class Quantizing(unittest.TestCase):
+    """einkorn.quantize: what it writes, what it tells, and what it refuses."""
+
+    def setUp(self):
+        self.images = np.load(os.path.join(os.path.dirname(DIGITS), "all.npz"))["in_0"]
+        self.samples = [{"image": image[None]} for image in self.images]
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self.folder.name, "int8.onnx")
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def test_model(self):
+        q = einkorn.quantize(DIGITS, self.samples, self.path, per_channel=True)
+        self.assertEqual((q.quantized, q.observed, q.compared), (4, 26, 6))
+        self.assertEqual([x.kept for x in q.layers], [None] * 4)
+        self.assertGreater(q.outputs["scores"][0], 39)
+        self.assertLess(q.bytes_after, q.bytes_before)
+        self.assertTrue(q.ms_before > 0 and q.ms_after > 0)
+        want, got = einkorn.compile(DIGITS)(self.images), einkorn.compile(self.path)(self.images)
+        self.assertLess(abs(want - got).max(), 0.05)
+
+    def test_budget(self):
+        q = einkorn.quantize(DIGITS, iter(self.samples), self.path, method="mse", exclude=["conv1"], least_sqnr=60)
+        self.assertEqual(q.layers[0].kept, "excluded")
+        self.assertGreaterEqual(q.outputs["scores"][0], 60)
+
+    def test_refused(self):
+        for call, error, says in (
+                (lambda: einkorn.quantize(DIGITS, [], self.path), einkorn.UsageError, "at least one sample"),
+                (lambda: einkorn.quantize(DIGITS, [{}], self.path), TypeError, "image.*missing"),
+                (lambda: einkorn.quantize(DIGITS, self.samples, self.path, method="kl"), einkorn.UsageError, "kl"),
+                (lambda: einkorn.quantize(DIGITS, self.samples, self.path, exclude=["x"]), einkorn.UsageError, "x")):
+            with self.assertRaisesRegex(error, says):
+                call()
+
+
 class Diff(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

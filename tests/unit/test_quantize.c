@@ -128,6 +128,63 @@ static void refused(void **state) {
   assert_int_equal(ek_quantize(again, &f->o, EK_BINARY_DIR "/test_quantize2.onnx", &f->r), EK_USAGE);
   has(ek_message(f->s), "quantised already");
 }
+/* ---- budgets ----------------------------------------------------------------------------------- */
+static int image(void *user, size_t i, ek_array *inputs, size_t n) {
+  const ek_array *all = user;
+  if (n != 1 || (int64_t)i >= all->dims[0]) return 1;
+  const char *name = inputs[0].name;
+  inputs[0] = *all;
+  inputs[0].name = name, inputs[0].dims[0] = 1, inputs[0].bytes = all->bytes / (size_t)all->dims[0];
+  inputs[0].data = (const uint8_t *)all->data + i * inputs[0].bytes;
+  return 0;
+}
+/* The digit classifier and its images. */
+static ek_model *classifier(fixture *f, ek_array *images) {
+  ek_arrays *all;
+  ek_model *m;
+  assert_int_equal(ek_arrays_load(f->s, EK_SOURCE_DIR "/examples/digits/all.npz", &all), EK_OK);
+  assert_int_equal(ek_arrays_find(all, "in_0", images), EK_OK);
+  assert_int_equal(ek_load(f->s, EK_SOURCE_DIR "/examples/digits/digits.onnx", &m), EK_OK);
+  f->o.samples = (size_t)images->dims[0], f->o.sample = image, f->o.sample_user = images, f->o.per_channel = 1;
+  return m;
+}
+static double cost(const ek_quantized_layer *l) { return pow(10, -l->alone / 10) / l->macs; }
+static void budget(void **state) {
+  fixture *f = *state;
+  ek_array images;
+  ek_model *m = classifier(f, &images);
+  f->o.least_sqnr = 60;
+  if (ek_quantize(m, &f->o, OUT, &f->r)) fail_msg("%s", ek_message(f->s));
+  assert_true(f->r.outputs[0].sqnr >= 60);
+  assert_true(f->r.quantized > 0 && f->r.quantized < 4);
+  double kept = INFINITY, quantised = 0;
+  for (size_t i = 0; i < f->r.layer_count; i++) {
+    const ek_quantized_layer *l = &f->r.layers[i];
+    if (l->kept)
+      kept = fmin(kept, cost(l));
+    else
+      quantised = fmax(quantised, cost(l));
+    if (l->kept) has(l->kept, "accuracy budget");
+  }
+  assert_true(kept >= quantised); /* the most expensive layers are those that stay */
+  f->o.least_sqnr = 300;
+  assert_int_equal(ek_quantize(m, &f->o, OUT, &f->r), EK_FAILED);
+  has(ek_message(f->s), "the accuracy budget cannot be kept");
+  f->o.least_sqnr = 0, f->o.most_changed = 0;
+  assert_int_equal(ek_quantize(m, &f->o, OUT, &f->r), EK_OK);
+  assert_true(f->r.outputs[0].changed == 0);
+  f->o.most_changed = 101;
+  assert_int_equal(ek_quantize(m, &f->o, OUT, &f->r), EK_USAGE);
+}
+static void faster(void **state) {
+  fixture *f = *state;
+  f->o.only_faster = 1;
+  assert_int_equal(ek_quantize(f->m, &f->o, OUT, &f->r), EK_OK);
+  assert_int_equal(f->r.quantized, 2); /* what takes less than the clock can tell is not judged */
+  assert_true(f->r.ms_before > 0 && f->r.ms_after > 0);
+  assert_true(f->r.layers[0].ms_before > 0 && f->r.layers[1].ms_before > 0);
+  assert_true(f->r.layers[0].ms_before + f->r.layers[1].ms_before <= f->r.ms_before * 1.001);
+}
 static void nothing(void **state) {
   fixture *f = *state;
   static const char text[] = "graph \"g\" ir 8 opset 17 {\n  input x: f32[N, 4]\n  y: f32[N, 4] = Relu(x) \"a\"\n"
@@ -139,6 +196,18 @@ static void nothing(void **state) {
 }
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
+static quant_stats stats_of(const float *x, int n, arena *a) {
+  quant_stats s = quantize_nothing();
+  int64_t *bins = NEWN(a, int64_t, QUANT_BINS);
+  for (int i = 0; i < n; i++) {
+    uint32_t bits;
+    memcpy(&bits, &x[i], sizeof bits);
+    bins[bits >> 16]++;
+    assert_true(quantize_add(&s, x[i], x[i]));
+  }
+  s.bins = bins;
+  return s;
+}
 static bool near(double x, double y, double by) { return fabs(x - y) <= by; }
 static void ranges(void **state) {
   (void)state;
@@ -148,9 +217,7 @@ static void ranges(void **state) {
   float *x = NEWN(a, float, N);
   for (int i = 0; i < N; i++) x[i] = 1 + (float)i / N; /* 1 to 2 */
   x[7] = 50;
-  quant_stats s = quantize_stats(a, true);
-  quantize_observe(&s, x, N);
-  assert_false(s.bad);
+  quant_stats s = stats_of(x, N, a);
   quant_range r = quantize_range(&s, QUANT_MINMAX, 0, a);
   assert_true(r.lo == 0 && r.hi == 50); /* 0 always has a code */
   r = quantize_range(&s, QUANT_PERCENTILE, 99, a);
@@ -160,16 +227,14 @@ static void ranges(void **state) {
   r = quantize_range(&s, QUANT_MSE, 0, a);
   assert_true(r.lo == 0 && r.hi > 5 && r.hi < 50); /* the one far value is clamped, but not to 2: its error counts */
   for (int i = 0; i < N; i++) x[i] = -x[i];
-  s = quantize_stats(a, true);
-  quantize_observe(&s, x, N);
+  s = stats_of(x, N, a);
   r = quantize_range(&s, QUANT_MINMAX, 0, a);
   assert_true(r.lo == -50 && r.hi == 0);
   r = quantize_range(&s, QUANT_ENTROPY, 0, a);
   assert_true(r.lo >= -50 && r.lo < -2 && r.hi == 0);
-  x[0] = INFINITY;
-  quantize_observe(&s, x, N);
-  assert_true(s.bad);
-  s = quantize_stats(a, true); /* nothing was seen */
+  assert_false(quantize_add(&s, -1, INFINITY));
+  assert_false(quantize_add(&s, NAN, NAN));
+  s = stats_of(x, 0, a);
   r = quantize_range(&s, QUANT_MSE, 0, a);
   assert_true(r.lo == 0 && r.hi == 0);
   ctx_free(c);
@@ -177,7 +242,7 @@ static void ranges(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-      T(codes), T(excluded), T(refused), T(nothing), T(ranges),
+      T(codes), T(excluded), T(refused), T(budget), T(faster), T(nothing), T(ranges),
 #undef T
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,59 @@
+"""An int8 model of an f32 one: the function quantize, and its report."""
+import os
+from typing import NamedTuple
+
+from ._module import Module, _choice, _options
+
+_METHODS = {"minmax": 0, "percentile": 1, "entropy": 2, "mse": 3}
+
+
+class QuantizedLayer(NamedTuple):
+    """A node whose result is a sum of products."""
+    name: str
+    op: str
+    output: str
+    kept: str  # why it stays as it was; None: it is quantised
+    sqnr: float  # signal to noise of its result in the quantised model, dB; inf: no difference
+    alone: float  # that of the outputs where this layer alone is quantised; nan: not measured
+    macs: float  # its multiplications in one run, open sizes being 512; 0: not known
+    ms_before: float  # milliseconds of one run in the model as it was
+    ms_after: float  # and in the quantised one
+
+
+class Quantized(NamedTuple):
+    """What quantize() came to."""
+    layers: list  # of QuantizedLayer, in the model's order
+    outputs: dict  # name -> (SQNR in dB, rows of a hundred whose greatest element is another one)
+    quantized: int  # number of layers that are quantised
+    share: float  # of all layers' multiplications, the part in quantised ones
+    observed: int  # samples that ranges were taken from
+    compared: int  # samples that the errors were measured on
+    ms_before: float  # milliseconds of the kernels of one run
+    ms_after: float
+    bytes_before: int
+    bytes_after: int
+
+
+def quantize(model, samples, path, *, method="minmax", percentile=99.999, per_channel=False, exclude=(),
+             least_sqnr=0.0, most_changed=None, only_faster=False, **options):
+    """Writes an int8 model of an f32 one, with QuantizeLinear and DequantizeLinear of the ONNX standard: a Quantized.
+
+    model         as for compile()
+    samples       dicts of arrays by input name: the ranges of tensors are measured on them; of five or more the last
+                  fifth only measures the error
+    path          NAME.onnx: where the model is written
+    method        how a range follows from the values: "minmax", "percentile", "entropy" or "mse"
+    percentile    with method "percentile": so many of a hundred absolute values are within
+    per_channel   constants have a scale for each output channel
+    exclude       patterns of the names of nodes that stay as they are (* and ?)
+    least_sqnr    a budget: layers stay f32 until the SQNR of each output is at least so many dB
+    most_changed  a budget: so many of a hundred rows of the outputs may have another greatest element
+    only_faster   layers that take longer in int8 than in f32, measured on this machine, stay as they are
+    options       as for compile()
+    """
+    chosen = _options(**options)
+    with Module(model, dict(chosen, evaluate=1, cache=None, watch=[])) as module:
+        found = module._quantize(chosen, [dict(sample) for sample in samples], os.fspath(path),
+                                 _choice("method", method, _METHODS), percentile, bool(per_channel), list(exclude),
+                                 least_sqnr, -1.0 if most_changed is None else most_changed, bool(only_faster))
+    return Quantized(**dict(found, layers=[QuantizedLayer(*row) for row in found["layers"]]))

@@ -1,0 +1,69 @@
+/* quantize: what the files quantize*.c of the driver share. What happens in which order is in quantize.c. */
+#ifndef EK_DRIVER_QUANTIZE_H
+#define EK_DRIVER_QUANTIZE_H
+#include "driver/driver.h"
+#include "quantize/quantize.h"
+
+typedef struct observed {
+  value *v;      /* the tensor */
+  quant_stats s; /* its values */
+} observed;
+typedef struct noise { /* of one tensor */
+  const char *name;    /* its name */
+  double signal;       /* sum of the squares of its values */
+  double error;        /* sum of the squares of the differences */
+  double rows;         /* number of its rows (the last axis), where they have two elements or more */
+  double changed;      /* number of rows whose greatest element is another one */
+  bool known;          /* both models have it, in f32, with equal sizes */
+} noise;
+typedef struct side {
+  ek_model *m;     /* a model */
+  ek_module *code; /* it is compiled */
+  ek_run *run;     /* a run of it */
+} side;
+typedef struct quantiser {
+  ek_model *m;              /* the model */
+  ek_quantize_options want; /* what is asked for */
+  ek_options o;             /* how models are compiled */
+  const char *path;         /* what is written */
+  const char *trial;        /* where models are written that are only measured */
+  ctx *c;                   /* context of the graph; NULL: not there yet */
+  arena *a;                 /* its memory */
+  graph *g;                 /* the graph */
+  map *known;               /* names of what the model computes, as its file has them */
+  VEC(quant_layer) layers;  /* nodes with products */
+  double *alone;            /* of each layer: SQNR of the outputs where it alone is quantised; NaN: not measured */
+  double *before;           /* of each layer: milliseconds in the model as it was; NULL: not measured */
+  double *after;            /* of each layer: milliseconds in the quantised model; NULL: not measured */
+  VEC(observed) seen;       /* tensors to be observed */
+  quant_tensor *ranges;     /* of each of these, the range */
+  uint64_t bytes;           /* size of the written file */
+  ek_array *in;             /* the last sample */
+  size_t nin;               /* inputs of the model */
+  size_t first_compared;    /* number of the first sample that errors are measured on */
+  size_t end_observed;      /* end of those that ranges are taken from */
+  ek_quantized *r;          /* the result */
+} quantiser;
+
+/* ---- quantize_run.c: samples ----------------------------------------------------------------- */
+ek_code quantize_take(quantiser *q, size_t i);   /* q->in becomes sample i */
+ek_code quantize_run(quantiser *q, ek_run *run); /* runs it */
+ek_code quantize_calibrate(quantiser *q); /* runs the model on the samples that are observed: q->seen has the result */
+ek_code quantize_open(quantiser *q, side *s, const char *const *watch); /* compiles s->m, and makes a run of it */
+void quantize_close(side *s);
+/* Runs both on so many of the samples that are compared, and adds to the n of x how far b is from a. */
+ek_code quantize_compare(quantiser *q, const side *a, const side *b, size_t samples, noise *x, uint32_t n);
+double quantize_decibels(const noise *x);
+ek_code quantize_progress(quantiser *q, const char *phase, double done);
+
+/* ---- quantize_search.c: the budget ------------------------------------------------------------ */
+ek_code quantize_write(quantiser *q, const char *path); /* the layers that are not kept, quantised, as a file */
+/* Keeps the layers that cost the outputs most, as few of them as the budget allows. */
+ek_code quantize_search(quantiser *q);
+void quantize_remove_trial(const quantiser *q);
+
+/* ---- quantize_time.c: the time of each layer --------------------------------------------------- */
+/* Runs the model and the one at path with clocks: q->before, q->after, and the whole times in q->r. */
+ek_code quantize_time(quantiser *q, const char *path);
+ek_code quantize_keep_slower(quantiser *q); /* with only_faster: keeps the layers that are slower in int8 */
+#endif

@@ -1,0 +1,145 @@
+/* Which layers stay f32, so that the outputs keep a budget? How much each layer costs is measured: the outputs' error
+ * where it alone is quantised. Layers that cost most for a multiplication come first; as few of them as needed are
+ * kept, which bisection finds: at each step the model with the first k kept is written, run on the samples that ranges
+ * were not taken from, and held against the budget. */
+#include "driver/quantize.h"
+#include "onnx/onnx.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char over_budget[] = "the accuracy budget";
+enum { LEAST_SAMPLES = 8 /* that a layer alone is measured on, if there are so many */ };
+typedef struct searching {
+  quantiser *q;     /* the quantiser */
+  side f32;         /* the model as it was */
+  noise *x;         /* of each output */
+  uint32_t n;       /* number of outputs */
+  uint32_t *order;  /* layers that may be quantised, the most expensive first */
+  uint32_t layers;  /* how many */
+  bool enough;      /* the last trial is within the budget */
+  double sqnr;      /* the least SQNR of an output in the last trial */
+  uint32_t trials;  /* how many there were */
+  uint32_t planned; /* about how many there will be */
+} searching;
+
+/* ---- one model ------------------------------------------------------------------------------- */
+ek_code quantize_write(quantiser *q, const char *path) {
+  volatile ek_code code = EK_OK;
+  CTX_TRY(q->c) {
+    const quant_plan plan = {.a = path == q->path ? q->a : arena_new(q->c),
+                             .layers = q->layers.v,
+                             .nlayers = q->layers.n,
+                             .tensors = q->ranges,
+                             .ntensors = q->seen.n,
+                             .per_channel = q->want.per_channel != 0,
+                             .least_error = q->want.method == EK_QUANTIZE_MSE};
+    const quant_undo undo = quantize_insert(q->g, &plan);
+    if (!graph_verify(q->g, "quantising") || !onnx_write(q->g, path, &q->bytes)) ctx_unwind(q->c);
+    quantize_remove(q->g, &undo);
+    if (plan.a != q->a) arena_free(plan.a);
+  }
+  CTX_CATCH { code = session_done(q->m->s, q->c, EK_FAILED); }
+  return code;
+}
+void quantize_remove_trial(const quantiser *q) {
+  unlink(q->trial);
+  unlink(arena_fmt(q->a, "%s.data", q->trial));
+}
+static void judge(searching *s) {
+  const ek_quantize_options *w = &s->q->want;
+  double rows = 0, changed = 0;
+  s->sqnr = INFINITY;
+  for (uint32_t i = 0; i < s->n; i++) {
+    const double d = quantize_decibels(&s->x[i]);
+    if (s->x[i].known) s->sqnr = fmin(s->sqnr, d);
+    rows += s->x[i].rows, changed += s->x[i].changed;
+  }
+  s->enough = s->sqnr >= w->least_sqnr && (w->most_changed < 0 || changed * 100 <= w->most_changed * rows);
+}
+/* Writes, compiles and runs the model as the layers stand. */
+static ek_code trial(searching *s, size_t samples) {
+  quantiser *q = s->q;
+  side b = {0};
+  for (uint32_t i = 0; i < s->n; i++) s->x[i] = (noise){.name = s->x[i].name};
+  ek_code e = quantize_progress(q, "measuring layers", fmin(0.99, (double)s->trials++ / s->planned));
+  if (!e) e = quantize_write(q, q->trial);
+  if (!e) e = ek_load(q->m->s, q->trial, &b.m);
+  if (!e) e = quantize_open(q, &b, NULL);
+  if (!e) e = quantize_compare(q, &s->f32, &b, samples, s->x, s->n);
+  quantize_close(&b);
+  ek_model_close(b.m);
+  if (!e) judge(s);
+  return e;
+}
+
+/* ---- which layers ---------------------------------------------------------------------------- */
+static void keep_first(searching *s, uint32_t k) {
+  for (uint32_t i = 0; i < s->layers; i++) s->q->layers.v[s->order[i]].kept = i < k ? over_budget : NULL;
+}
+/* Only the layer itself is quantised. */
+static ek_code measure_alone(searching *s, size_t samples) {
+  quantiser *q = s->q;
+  ek_code e = EK_OK;
+  for (uint32_t i = 0; !e && i < s->layers; i++) {
+    keep_first(s, s->layers);
+    q->layers.v[s->order[i]].kept = NULL;
+    e = trial(s, samples);
+    if (!e) q->alone[s->order[i]] = s->sqnr;
+  }
+  return e;
+}
+/* What quantising the layer costs, for each of its multiplications. */
+static double cost(const quantiser *q, uint32_t layer) {
+  return pow(10, -q->alone[layer] / 10) / q->layers.v[layer].macs;
+}
+static void sort(searching *s) { /* by insertion: layers are few */
+  for (uint32_t i = 1; i < s->layers && !EK_PLANTED("quantize-order"); i++)
+    for (uint32_t k = i; k && cost(s->q, s->order[k - 1]) < cost(s->q, s->order[k]); k--) {
+      const uint32_t x = s->order[k];
+      s->order[k] = s->order[k - 1], s->order[k - 1] = x;
+    }
+}
+static ek_code bisect(searching *s, size_t samples) {
+  uint32_t few = 0, enough = s->layers; /* keeping `few` is not enough, keeping `enough` is */
+  ek_code e = EK_OK;
+  while (!e && enough - few > 1) {
+    const uint32_t k = few + (enough - few) / 2;
+    keep_first(s, k);
+    e = trial(s, samples);
+    *(s->enough ? &enough : &few) = k;
+  }
+  keep_first(s, enough);
+  if (!e && enough == s->layers)
+    return session_fail(
+        s->q->m->s, EK_FAILED,
+        "the accuracy budget cannot be kept: with any layer quantised the outputs are beyond it; give a "
+        "larger budget, more data, scales for each channel, or another method");
+  return e;
+}
+static ek_code search(searching *s) {
+  quantiser *q = s->q;
+  const size_t all = q->want.samples - q->first_compared;
+  s->planned = s->layers + 8;
+  s->f32.m = q->m;
+  ek_code e = quantize_open(q, &s->f32, NULL);
+  if (!e) e = trial(s, all);
+  if (e || s->enough) return e;
+  if (!e) e = measure_alone(s, all < LEAST_SAMPLES ? all : LEAST_SAMPLES);
+  if (!e) sort(s);
+  return e ? e : bisect(s, all);
+}
+ek_code quantize_search(quantiser *q) {
+  searching s = {.q = q, .n = q->g->outputs.n};
+  if (q->want.least_sqnr <= 0 && q->want.most_changed < 0) return EK_OK;
+  s.x = NEWN(q->a, noise, s.n + 1);
+  s.order = NEWN(q->a, uint32_t, q->layers.n + 1);
+  for (uint32_t i = 0; i < s.n; i++) s.x[i].name = q->g->outputs.v[i]->source;
+  for (uint32_t i = 0; i < q->layers.n; i++)
+    if (!q->layers.v[i].kept) s.order[s.layers++] = i;
+  const ek_code e = search(&s);
+  quantize_close(&s.f32);
+  quantize_remove_trial(q);
+  return e;
+}
