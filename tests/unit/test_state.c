@@ -307,6 +307,7 @@ static void in_order(const char *body, const char *tensor, const char *axes, kin
   enum { SIZE = 2 * 3 * 5, RUNS = 4 };
   char text[800], schedule[200];
   float first[SIZE], x[5];
+  int64_t at[2]; /* the inputs stay where they are until the last run */
   subject want, got;
   ek_options o;
   for (int i = 0; i < SIZE; i++) first[i] = (float)(i % 7) / 4;
@@ -321,7 +322,7 @@ static void in_order(const char *body, const char *tensor, const char *axes, kin
     ek_run *const runs[] = {want.r, got.r};
     ek_array a;
     for (int64_t run = 0; run < RUNS; run++) {
-      const int64_t at[] = {run % 2, (run * 2 + turn) % 3};
+      at[0] = run % 2, at[1] = (run * 2 + turn) % 3;
       for (int i = 0; i < 5; i++) x[i] = (float)(run * 5 + i + turn) / 8;
       for (int i = 0; i < 2; i++) {
         give(runs[i], "at", at, sizeof at, 1, 2), give(runs[i], "x", x, sizeof x, 1, 5);
