@@ -93,20 +93,21 @@ static bool uses(blocks *k, ex value, atom var) {
 static bool split_factor(blocks *k, ex factor, atom inside, block_sum *out) {
   emodule *m = k->m;
   u32vec f = {0};
+  ex whole = 0;
   out->codes = out->scale = out->zero = 0;
   expr_operands(m, factor, OP_MUL, k->p->a, &f);
   for (uint32_t i = 0; i < f.n; i++) {
     const ex_node n = *exn(m, f.v[i]);
     if (!uses(k, f.v[i], inside))
       out->scale = times(m, out->scale, f.v[i]);
-    else if (out->codes || !whole_value(k->p, f.v[i]))
+    else if (whole)
       return false;
     else if (n.kind == EX_OP && n.op == OP_SUB && exn(m, n.args[1])->kind != EX_CONST && !uses(k, n.args[1], inside))
-      out->codes = n.args[0], out->zero = n.args[1];
+      whole = f.v[i], out->codes = n.args[0], out->zero = n.args[1];
     else
-      out->codes = f.v[i];
+      whole = out->codes = f.v[i];
   }
-  return out->codes && out->scale;
+  return whole && out->scale && whole_value(k->p, whole); /* last: it may look at all of a constant */
 }
 /* Do so few terms share each weight that it is better to keep them small? */
 static bool few_uses(blocks *k, const ex_node *red, ex factor) {
