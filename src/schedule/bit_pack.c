@@ -86,7 +86,7 @@ bool bit_pack_alike(splan *p, tid a, tid b) {
 few_bits bit_pack_of(index_view *iv, const nest *n, uint32_t stage, ex load, int64_t nr, int64_t uses) {
   const few_bits none = {0};
   const tid t = exn(iv->m, load)->tensor;
-  const ex_node *red = exn(iv->m, xs(iv->m, n->stages.v[stage])->value);
+  const ex_node red = *exn(iv->m, xs(iv->m, n->stages.v[stage])->value); /* nodes move as factors are made */
   const u32vec *vars = &n->reds[stage];
   const tensorised *by = instruction_of(n, stage, load);
   const bool words = xt(iv->m, t)->narrow.type == ET_NONE; /* an instruction takes words of bytes */
@@ -94,7 +94,8 @@ few_bits bit_pack_of(index_view *iv, const nest *n, uint32_t stage, ex load, int
   etype type;
   int64_t elems;
   if (!in_bytes(iv->p, t, &type).n || !nd_count(&xt(iv->m, t)->data, &elems) || n->lane_reduced || n->lanes < 2 ||
-      n->blocking.panels || !nest_factors(iv, n, stage, &f) || (words ? !by : by || factor_of(iv, red, load) != load) ||
+      n->blocking.panels || !nest_factors(iv, n, stage, &f) ||
+      (words ? !by : by || factor_of(iv, &red, load) != load) ||
       !cost_keeps_few_bits(iv->p->t, uses, elems * et_bytes(ET_F32)))
     return none;
   few_bits b = bits_of(iv->p, t);

@@ -96,13 +96,13 @@ static bool group_address(ectx *e, ex x, atom var, sz *address) {
 /* Why the instruction cannot compute the sum of stage i in this nest; NULL: it can, as far as its operands along the
  * lanes will be packed. */
 static const char *cannot(ectx *e, const nest *n, uint32_t i, const instruction *by, tensorised *out) {
-  const ex_node *all = exn(e->m, xs(e->m, n->stages.v[i])->value), *red = all;
+  const ex_node all = *exn(e->m, xs(e->m, n->stages.v[i])->value), *red = &all; /* nodes move as others are made */
   const u32vec *vars = &n->reds[i];
   const target *t = e->p->t;
   factored room;
   *out = (tensorised){.by = by, .stage = i, .var = vars->n ? vars->v[vars->n - 1] : 0};
-  if (out->var) red = sum_of_integers(&e->view, all, out->var, &room);
-  out->factored = red != all;
+  if (out->var) red = sum_of_integers(&e->view, &all, out->var, &room);
+  out->factored = red != &all;
   if (!computes(e->m, by, red, out->operand)) return "the innermost loop of the sum has another formula";
   if (out->factored && (n->windows[i] || sym_int_or(e->c, sym_extent(e->c, out->var), 1) % by->group))
     return "the innermost variable of the sum does not have whole groups of values";
@@ -133,12 +133,12 @@ void kernel_instructions(kctx *k, nest *n) {
   uint32_t at = 0;
   n->computable = NEWN(k->a, bool, n->stages.n);
   for (uint32_t i = 0; i < n->stages.n; i++) {
-    const ex_node *red = exn(k->m, xs(k->m, n->stages.v[i])->value);
+    const ex_node red = *exn(k->m, xs(k->m, n->stages.v[i])->value); /* nodes move as others are made */
     factored room;
-    if (red->kind != EX_REDUCE) continue;
+    if (red.kind != EX_REDUCE) continue;
     const directive *d = stated_next(k, &n->stages, P_INSTRUCTION, &at);
     const char *name = d && !directive_is(d, 0, "none") ? d->words.v[0] : NULL;
-    const instruction *by = instruction_of_sum(e->p, sum_of_integers(&e->view, red, 0, &room), n->lanes, name);
+    const instruction *by = instruction_of_sum(e->p, sum_of_integers(&e->view, &red, 0, &room), n->lanes, name);
     tensorised to;
     if (name && !target_instruction(e->p->t, name)) kernel_refuse(k, d, "the target has no instruction %s", name);
     if (name && !by && !EK_PLANTED("follow-instruction"))

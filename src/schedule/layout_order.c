@@ -237,8 +237,8 @@ void order_preferred(lay *L, uint32_t si, uint32_t *order) {
     innermost(s, row, order);
     return;
   }
-  const ex_node *root = exn(m, s->value);
-  if (root->kind == EX_LOAD && (!root->otherwise || L->in[s->tensor].stage) && xt(m, root->tensor)->kind == TK_INPUT &&
+  const ex_node root = *exn(m, s->value); /* nodes move as the choice makes others */
+  if (root.kind == EX_LOAD && (!root.otherwise || L->in[s->tensor].stage) && xt(m, root.tensor)->kind == TK_INPUT &&
       s->kernel) {
     const kernel *k = &m->kernels.v[s->kernel - 1];
     if (L->in[s->tensor].stage)
@@ -253,7 +253,7 @@ void order_preferred(lay *L, uint32_t si, uint32_t *order) {
   arena *a = arena_new(L->c);
   const sym_draft draft = sym_draft_begin(L->c); /* its addresses are of no use to kernels, which number points anew */
   const choice ch = choose(L, &iv, si, map_new(a), &acc, a);
-  if (root->kind != EX_REDUCE) as_operand(&iv, s, &acc, order);
+  if (root.kind != EX_REDUCE) as_operand(&iv, s, &acc, order);
   sym_draft_end(L->c, &draft);
   arena_free(a);
   if (ch.lane && !ch.lane_reduced && !EK_PLANTED("schedule-axes")) innermost(s, ch.lane, order);

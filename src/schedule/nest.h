@@ -344,7 +344,8 @@ typedef struct factored {
 bool sum_factors(index_view *iv, const ex_node *red, atom var, factored *out);
 /* of the sum of a stage, with respect to its innermost variable */
 bool nest_factors(index_view *iv, const nest *n, uint32_t stage, factored *out);
-/* the sum of integers that the loop over var (0: over any variable) adds up; else red itself */
+/* the sum of integers that the loop over var (0: over any variable) adds up; else red itself, which is a copy of the
+ * node: all move as others are made */
 const ex_node *sum_of_integers(index_view *iv, const ex_node *red, atom var, factored *room);
 /* nest.c: the variables of the stage's sum by which an operand is packed: without the innermost one where that is one
  * value for all of its steps */

@@ -456,7 +456,8 @@ static bool reads_codes(const tiling *w) {
 }
 static tiling tiling_of(index_view *iv, const u32vec *stages, const accesses *acc, const u32vec *domain,
                         const u32vec *red, const tile_given *given) {
-  const ex_node *root = exn(iv->m, xs(iv->m, stages->v[0])->value);
+  /* a copy: looking for factors makes nodes, which moves all of them */
+  const ex_node *root = arena_dup(iv->a, exn(iv->m, xs(iv->m, stages->v[0])->value), sizeof *root);
   tiling w = {.iv = iv,
               .stages = stages,
               .acc = acc,
