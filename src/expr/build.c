@@ -238,6 +238,7 @@ ex expr_op(emodule *m, sop op, etype t, const ex *args, uint32_t n) {
 ex expr_op1(emodule *m, sop op, ex a) { return expr_op(m, op, ET_NONE, &a, 1); }
 ex expr_op2(emodule *m, sop op, ex a, ex b) { return expr_op(m, op, ET_NONE, (ex[]){a, b}, 2); }
 ex expr_sel(emodule *m, ex c, ex a, ex b) { return expr_op(m, OP_SEL, ET_NONE, (ex[]){c, a, b}, 3); }
+ex expr_times(emodule *m, ex a, ex b) { return !a ? b : !b ? a : expr_op2(m, OP_MUL, a, b); }
 ex expr_cast(emodule *m, etype to, ex a) { return type_of(m, a) == to ? a : expr_op(m, OP_CAST, to, &a, 1); }
 
 etype red_default_acc(rop op, etype body) {

@@ -201,6 +201,18 @@ void expr_loads(emodule *m, ex e, arena *a, u32vec *loads) {
   vec_push(m->values, m->known_loads, own);
   m->loads_of.v[e] = m->known_loads.n;
 }
+bool expr_uses(emodule *m, ex e, atom var, arena *a) {
+  u32vec vars = {0};
+  expr_vars(m, e, a, &vars);
+  return vec_has(&vars, var);
+}
+bool expr_reads(emodule *m, ex e, tid t, arena *a) {
+  u32vec loads = {0};
+  expr_loads(m, e, a, &loads);
+  for (uint32_t i = 0; i < loads.n; i++)
+    if (exn(m, loads.v[i])->tensor == t) return true;
+  return false;
+}
 void expr_stage_loads(emodule *m, uint32_t id, arena *a, u32vec *loads) {
   const stage *s = xs(m, id);
   visit v = walk_marked(m, a, take_load, loads);

@@ -67,11 +67,7 @@ bool extremes_kept(keeper *k, const u32vec *order) {
     const ex outside = load.otherwise ? expr_i(m, as.type, last) : 0;
     const ex code = expr_load(m, kept(k, load.tensor), load.args, load.nargs, outside);
     const ex most = expr_reduce(m, (rop)red.op, red.args, red.nargs, 0, code, 0, as.type, as.type);
-    u32vec vars = {0};
-    ex of;
-    stage_vars(m, s, p->a, &vars);
-    pass_stage_over(p, s, vars.v, vars.n, expr_fresh(m, most), top ? "max" : "min", &of);
-    pass_set(p, s, keep_value(m, of, ET_F32, as));
+    pass_set(p, s, keep_value(m, pass_stage_own(p, s, most, top ? "max" : "min"), ET_F32, as));
     any = true;
   }
   return any;

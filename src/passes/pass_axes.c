@@ -90,13 +90,6 @@ static ex unfolded(void *env, emodule *m, ex e) { /* bottom-up: a choice sees a 
     if (!(used >> i & 1) && !EK_PLANTED("axes")) left = left ? expr_op2(m, OP_AND, left, conds.v[i]) : conds.v[i];
   return left ? expr_sel(m, left, load, n.args[2]) : load;
 }
-static bool reads(pw *p, ex e, tid t) {
-  u32vec l = {0};
-  if (e) expr_loads(p->m, e, p->a, &l);
-  for (uint32_t i = 0; i < l.n; i++)
-    if (exn(p->m, l.v[i])->tensor == t) return true;
-  return false;
-}
 static bool axes(pw *p, uint32_t s) {
   emodule *m = p->m;
   const stage *x = xs(m, s);
@@ -120,7 +113,7 @@ static bool axes(pw *p, uint32_t s) {
     const stage *r = xs(m, readers.v[i]);
     if (!r->value || r->updates.n || r->recurrence || r->block != x->block) return false;
     to[i] = expr_rewrite(m, r->value, &(ex_map){.node = unfolded, .env = &u});
-    if (reads(p, to[i], u.from)) return false;
+    if (expr_reads(m, to[i], u.from, p->a)) return false;
   }
   if (!pass_spend(p)) return false;
   axis *ax = NEWN(m->a, axis, nd);

@@ -32,8 +32,6 @@ typedef struct block_sum {
   sz by;      /* var, of these two */
 } block_sum;
 
-static ex times(emodule *m, ex a, ex b) { return !a ? b : !b ? a : expr_op2(m, OP_MUL, a, b); }
-
 /* ---- what is read ---------------------------------------------------------------------------- */
 static ex open_node(void *env, emodule *m, ex e);
 /* What a load of an element-wise stage reads, of constants as far as it can be followed; else the load. */
@@ -84,11 +82,6 @@ static void block_sizes(blocks *k, ex value, atom v, u32vec *out) {
     }
   }
 }
-static bool uses(blocks *k, ex value, atom var) {
-  u32vec vars = {0};
-  expr_vars(k->m, value, k->p->a, &vars);
-  return vec_has(&vars, var);
-}
 /* Takes what is the same in a block out of the factor; inside: the place in a block. */
 static bool split_factor(blocks *k, ex factor, atom inside, block_sum *out) {
   emodule *m = k->m;
@@ -98,11 +91,12 @@ static bool split_factor(blocks *k, ex factor, atom inside, block_sum *out) {
   expr_operands(m, factor, OP_MUL, k->p->a, &f);
   for (uint32_t i = 0; i < f.n; i++) {
     const ex_node n = *exn(m, f.v[i]);
-    if (!uses(k, f.v[i], inside))
-      out->scale = times(m, out->scale, f.v[i]);
+    if (!expr_uses(k->m, f.v[i], inside, k->p->a))
+      out->scale = expr_times(m, out->scale, f.v[i]);
     else if (whole)
       return false;
-    else if (n.kind == EX_OP && n.op == OP_SUB && exn(m, n.args[1])->kind != EX_CONST && !uses(k, n.args[1], inside))
+    else if (n.kind == EX_OP && n.op == OP_SUB && exn(m, n.args[1])->kind != EX_CONST &&
+             !expr_uses(k->m, n.args[1], inside, k->p->a))
       whole = f.v[i], out->codes = n.args[0], out->zero = n.args[1];
     else
       whole = out->codes = f.v[i];
@@ -146,10 +140,11 @@ static bool match_factor(blocks *k, const ex_node *red, ex factor, block_sum *ou
   /* one block: what is the same for all terms of the sum */
   for (uint32_t j = 0; j < red->nargs; j++) {
     out->var = out->place = red->args[j], out->block = 0, out->by = sym_of_atom(c, out->var);
-    if (!uses(k, factor, out->var)) continue;
+    if (!expr_uses(k->m, factor, out->var, k->p->a)) continue;
     bool one = split_factor(k, factor, out->place, out);
     for (uint32_t i = 0; i < red->nargs && one; i++)
-      one = !uses(k, out->scale, red->args[i]) && (!out->zero || !uses(k, out->zero, red->args[i]));
+      one = !expr_uses(k->m, out->scale, red->args[i], k->p->a) &&
+            (!out->zero || !expr_uses(k->m, out->zero, red->args[i], k->p->a));
     if (one) return true;
   }
   return false;
@@ -166,7 +161,7 @@ static bool match(blocks *k, const ex_node *red, block_sum *out) {
     const ex v = simplify(p, opened(k, f.v[i]));
     if (!const_value(p, v) || !few_uses(k, red, v) || !match_factor(k, red, v, out)) continue;
     for (uint32_t q = 0; q < f.n; q++)
-      if (q != i) out->others = times(m, out->others, f.v[q]);
+      if (q != i) out->others = expr_times(m, out->others, f.v[q]);
     return true;
   }
   return false;

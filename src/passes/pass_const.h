@@ -14,5 +14,6 @@ ex const_make_large(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value
  * (const_product.c). near: as above. */
 bool const_product(pw *p, uint32_t near, ex value, const digit *d, uint32_t n, ndarray *out);
 bool whole_value(pw *p, ex e); /* a float whose value is a whole number, by its formula (pass_factor.c) */
+bool whole_form(pw *p, ex e);  /* is it one whatever the elements of the tensors that it reads are? */
 bool whole_sum(pw *p, ex e);   /* a sum of products of whole values */
 #endif

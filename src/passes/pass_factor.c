@@ -27,7 +27,8 @@ static bool whole_data(const tensor *t) {
   }
   return true;
 }
-static bool whole_at(pw *p, ex e, int depth) {
+/* elements: those of constants are looked at, too */
+static bool whole_at(pw *p, ex e, int depth, bool elements) {
   emodule *m = p->m;
   ex_node n = *exn(m, e);
   if (et_kind(n.type) != K_FLOAT) return n.type != ET_STR;
@@ -36,11 +37,13 @@ static bool whole_at(pw *p, ex e, int depth) {
   case EX_CONST:
     return n.k.f == trunc(n.k.f);
   case EX_LOAD: {
-    if (n.otherwise && !whole_at(p, n.otherwise, depth - 1)) return false;
+    if (!elements) return false;
+    if (n.otherwise && !whole_at(p, n.otherwise, depth - 1, elements)) return false;
     const tensor *t = xt(m, n.tensor);
     if (t->kind == TK_CONST) return whole_data(t);
     uint32_t s = producer_of(m, n.tensor);
-    return s && !xs(m, s - 1)->recurrence && !xs(m, s - 1)->updates.n && whole_at(p, xs(m, s - 1)->value, depth - 1);
+    return s && !xs(m, s - 1)->recurrence && !xs(m, s - 1)->updates.n &&
+           whole_at(p, xs(m, s - 1)->value, depth - 1, elements);
   }
   case EX_OP:
     break;
@@ -56,22 +59,22 @@ static bool whole_at(pw *p, ex e, int depth) {
   case OP_CAST:
   case OP_NEG:
   case OP_ABS:
-    return whole_at(p, n.args[0], depth - 1);
+    return whole_at(p, n.args[0], depth - 1, elements);
   case OP_ADD:
   case OP_SUB:
   case OP_MUL:
   case OP_MIN:
   case OP_MAX:
-    return whole_at(p, n.args[0], depth - 1) && whole_at(p, n.args[1], depth - 1);
+    return whole_at(p, n.args[0], depth - 1, elements) && whole_at(p, n.args[1], depth - 1, elements);
   case OP_SEL:
-    return whole_at(p, n.args[1], depth - 1) && whole_at(p, n.args[2], depth - 1);
+    return whole_at(p, n.args[1], depth - 1, elements) && whole_at(p, n.args[2], depth - 1, elements);
   default:
     return false;
   }
 }
-bool whole_value(pw *p, ex e) { return whole_at(p, e, DEPTH); }
+bool whole_value(pw *p, ex e) { return whole_at(p, e, DEPTH, true); }
+bool whole_form(pw *p, ex e) { return whole_at(p, e, DEPTH, false); }
 
-static ex times(emodule *m, ex a, ex b) { return !a ? b : !b ? a : expr_op2(m, OP_MUL, a, b); }
 bool whole_sum(pw *p, ex e) {
   ex_node n = *exn(p->m, e);
   u32vec f = {0};
@@ -153,7 +156,7 @@ static tid split(factorer *f, uint32_t s, ex whole, ex scale) {
   m->blocks.v[x.block].items.n--; /* the new stage stands in front of s */
   vec_push(p->keep, p->pend, ((pending){s, ns}));
   pass_changed(p, ns);
-  pass_set(p, s, times(m, expr_load(m, made, idx, x.naxes, 0), scale));
+  pass_set(p, s, expr_times(m, expr_load(m, made, idx, x.naxes, 0), scale));
   f->any = true;
   return made;
 }
@@ -171,11 +174,11 @@ static factored factor_stage(factorer *f, uint32_t s) {
   for (uint32_t i = 0; i < fs.n; i++) {
     ex w = 0, k = 0;
     if (factor_load(f, fs.v[i], &w, &k))
-      whole = times(m, whole, w), r.scale = times(m, r.scale, k);
+      whole = expr_times(m, whole, w), r.scale = expr_times(m, r.scale, k);
     else if (whole_value(p, fs.v[i]))
-      whole = times(m, whole, fs.v[i]);
+      whole = expr_times(m, whole, fs.v[i]);
     else if (const_value(p, fs.v[i]) && !(ex_flags(p, fs.v[i]) & EXF_REDUCE))
-      r.scale = times(m, r.scale, fs.v[i]);
+      r.scale = expr_times(m, r.scale, fs.v[i]);
     else
       return no;
   }
@@ -244,7 +247,7 @@ static ex factor_sum(factorer *f, ex e) {
     for (uint32_t a = 0; a < used.n; a++)
       for (uint32_t b = 0; b < n.nargs; b++)
         if (used.v[a] == n.args[b] && !EK_PLANTED("factor")) return e;
-    body = times(m, body, w), scale = times(m, scale, k);
+    body = expr_times(m, body, w), scale = expr_times(m, scale, k);
   }
   if (!body || !scale || !pass_spend(p)) return e;
   f->any = true;

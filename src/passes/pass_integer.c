@@ -292,10 +292,7 @@ static void rewrite(integers *k, const byte_sum *q) {
   const ex byte[2] = {byte_of(k, &q->f[0]), byte_of(k, &q->f[1])};
   const ex body = expr_op2(m, OP_MUL, byte[0], byte[1]);
   const ex main = expr_reduce(m, RED_SUM, red.args, red.nargs, 0, body, 0, ET_I32, ET_I32);
-  u32vec vars = {0};
-  ex load;
-  stage_vars(m, q->s, p->a, &vars);
-  pass_stage_over(p, q->s, vars.v, vars.n, expr_fresh(m, main), "dot", &load);
+  const ex load = pass_stage_own(p, q->s, main, "dot");
   pass_set(p, q->s, simplify(p, whole_of(k, q, &red, load, byte)));
 }
 bool pass_integer(pw *p) {

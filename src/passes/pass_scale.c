@@ -103,8 +103,7 @@ static ex with_whole(linears *k, pw *p, ex e) {
 }
 static ex product(emodule *m, const u32vec *f) {
   ex r = 0;
-  for (uint32_t i = 0; i < f->n; i++)
-    if (f->v[i]) r = r ? expr_op2(m, OP_MUL, r, f->v[i]) : f->v[i];
+  for (uint32_t i = 0; i < f->n; i++) r = expr_times(m, r, f->v[i]);
   return r;
 }
 static bool subset(const u32vec *a, const u32vec *b) {

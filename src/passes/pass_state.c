@@ -28,13 +28,6 @@ static bool is_own_place(pw *p, uint32_t s, ex e, tid old) {
     if (!sym_eq(p->c, n->args[i], expr_axis_index(m, &x->axes[i]))) return false;
   return true;
 }
-static bool reads(pw *p, ex e, tid t) {
-  u32vec loads = {0};
-  expr_loads(p->m, e, p->a, &loads);
-  for (uint32_t i = 0; i < loads.n; i++)
-    if (exn(p->m, loads.v[i])->tensor == t) return true;
-  return false;
-}
 /* Takes choices between something and what was there apart. */
 static bool find_change(pw *p, uint32_t s, tid old, change *k) {
   emodule *m = p->m;
@@ -47,7 +40,7 @@ static bool find_change(pw *p, uint32_t s, tid old, change *k) {
     k->where = k->where ? expr_op2(m, OP_AND, k->where, where) : where;
     k->value = keeps_else ? then : otherwise;
   }
-  return k->where && !reads(p, k->value, old) && !reads(p, k->where, old);
+  return k->where && !expr_reads(m, k->value, old, p->a) && !expr_reads(m, k->where, old, p->a);
 }
 /* The values of a variable that can be changed: `first` and the `extent` - 1 ones behind it. */
 static bool changed_range(pw *p, uint32_t s, const digit *d, ex where, sz *first, sz *extent) {

@@ -22,34 +22,11 @@ typedef struct tables {
   uint32_t s;    /* stage */
 } tables;
 
+/* At most 256 whole values? What is not whole by its form is not looked at: its interval may take all of a constant. */
 static bool byte_wide(tables *k, ex e, interval *v) {
+  if (!whole_form(k->p, e)) return false;
   *v = interval_of(k->p, e);
   return v->known && v->whole && v->hi - v->lo < ENTRIES;
-}
-/* May it take few whole values, by its form? What is not rounded is not looked at: constants are large. */
-static bool may_be_whole(const emodule *m, ex e) {
-  const ex_node *n = exn(m, e);
-  if (et_bits((etype)n->type) <= 8) return n->kind == EX_LOAD || n->kind == EX_OP;
-  if (n->kind == EX_CONST) return true;
-  if (n->kind != EX_OP) return false;
-  switch ((sop)n->op) {
-  case OP_ROUND_EVEN:
-  case OP_FLOOR:
-  case OP_CEIL:
-  case OP_TRUNC:
-    return true;
-  case OP_CAST:
-  case OP_NEG:
-  case OP_ABS:
-    return may_be_whole(m, n->args[0]);
-  case OP_ADD:
-  case OP_SUB:
-  case OP_MIN:
-  case OP_MAX:
-    return may_be_whole(m, n->args[0]) && may_be_whole(m, n->args[1]);
-  default:
-    return false;
-  }
 }
 /* The index of what is computed from others. */
 static ex index_below(tables *k, const ex_node *n) {
@@ -75,7 +52,8 @@ static void find_index(tables *k, ex e) {
   }
   if (n.kind == EX_REDUCE) find_index(k, n.where), find_index(k, n.body), find_index(k, n.payload);
   if (n.kind == EX_LOAD) find_index(k, n.otherwise);
-  if (!r && n.kind != EX_CONST && may_be_whole(k->m, e) && byte_wide(k, e, &v)) r = e;
+  const bool few = et_kind((etype)n.type) == K_FLOAT || et_bits((etype)n.type) <= 8;
+  if (!r && few && (n.kind == EX_OP || n.kind == EX_LOAD) && byte_wide(k, e, &v)) r = e;
   map_putu(k->index_of, e, r);
 }
 
@@ -127,7 +105,7 @@ static void find_tables(tables *k, ex e, map *seen) {
     had = 0;
     map_getu(k->index_of, e, &had);
     const ex index = (ex)had;
-    if (index && index != e && may_be_whole(k->m, e) && byte_wide(k, e, &v)) {
+    if (index && index != e && byte_wide(k, e, &v)) {
       const uint64_t saved = expr_cost(k->m, e) - expr_cost(k->m, index);
       const ex r = cost_table_pays(k->p->t, saved) && pass_spend(k->p) ? looked_up(k, e, index) : 0;
       if (r) {

@@ -290,6 +290,13 @@ uint32_t pass_stage_over(pw *p, uint32_t before, const atom *vars, uint32_t n, e
   *load = expr_load(m, x->tensor, idx, x->naxes, 0);
   return s;
 }
+ex pass_stage_own(pw *p, uint32_t s, ex value, const char *hint) {
+  u32vec vars = {0};
+  ex load;
+  stage_vars(p->m, s, p->a, &vars);
+  pass_stage_over(p, s, vars.v, vars.n, expr_fresh(p->m, value), hint, &load);
+  return load;
+}
 static void put_item(pw *p, const map *first, const uint32_t *next, block *b, item it) {
   if (it.kind == IT_STAGE) {
     uint64_t k;

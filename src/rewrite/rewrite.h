@@ -95,6 +95,8 @@ bool pass_reads_recurrence(pw *p, ex e, uint32_t recurrence);
  * value that stays where it is, too, is to be fresh (expr_fresh). Where the value reads the recurrence of stage
  * `before`, the new stage belongs to it and has its step, which must be one of the variables, in common with it */
 uint32_t pass_stage_over(pw *p, uint32_t before, const atom *vars, uint32_t n, ex value, const char *hint, ex *load);
+/* the same over the variables of stage s, in front of it; the value may stay where it is. What reads it at these */
+ex pass_stage_own(pw *p, uint32_t s, ex value, const char *hint);
 /* puts pending stages into their blocks, removes dead ones */
 void pass_flush(pw *p);
 /* live stages, all blocks, in execution order (nested blocks at their item) */

@@ -21,11 +21,6 @@ typedef struct walk {
   bool alike;     /* all steps do the same */
 } walk;
 
-static bool uses(emodule *m, arena *a, ex x, atom v) {
-  u32vec vars = {0};
-  expr_vars(m, x, a, &vars);
-  return vec_has(&vars, v);
-}
 /* does the state occur in an index that is read from data? */
 static bool in_index(emodule *m, ex x, ex state, map *seen) {
   const ex_node *n = exn(m, x);
@@ -47,7 +42,7 @@ static bool own_state(emodule *m, arena *a, walk *w) {
   for (uint32_t i = 0; i < loads.n; i++) {
     const ex_node *n = exn(m, loads.v[i]);
     if (n->tensor != w->s->tensor) continue;
-    if (w->state || !n->otherwise || uses(m, a, n->otherwise, w->step)) return false;
+    if (w->state || !n->otherwise || expr_uses(m, n->otherwise, w->step, a)) return false;
     w->state = loads.v[i], w->first = n->otherwise;
     for (uint32_t j = 0; j < n->nargs; j++) {
       sz at = expr_axis_index(m, &w->s->axes[j]);
@@ -93,7 +88,7 @@ static bool is_point_recurrence(emodule *m, arena *a, uint32_t si, walk *w) {
   if (!w->step || w->axis == UINT32_MAX || !own_state(m, a, w) || !in_index(m, s->value, w->state, map_new(a)) ||
       !last_alone(m, a, w))
     return false;
-  w->alike = !uses(m, a, expr_rewrite(m, s->value, &(ex_map){.node = without_state, .env = w}), w->step) &&
+  w->alike = !expr_uses(m, expr_rewrite(m, s->value, &(ex_map){.node = without_state, .env = w}), w->step, a) &&
              et_kind(xt(m, s->tensor)->type) != K_FLOAT;
   return true;
 }
@@ -102,7 +97,7 @@ static atom row_of(emodule *m, arena *a, const walk *w) {
   for (uint32_t i = 0; i < w->s->naxes; i++)
     for (uint32_t j = 0; j < w->s->axes[i].n; j++) {
       atom v = w->s->axes[i].d[j].var;
-      if (v != w->step && (!row || (uses(m, a, w->first, row) && !uses(m, a, w->first, v)))) row = v;
+      if (v != w->step && (!row || (expr_uses(m, w->first, row, a) && !expr_uses(m, w->first, v, a)))) row = v;
     }
   return row;
 }

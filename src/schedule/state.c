@@ -73,13 +73,6 @@ static bool named(const emodule *m, tid t) {
   expr_each_use(m, look, &x);
   return x.found;
 }
-static bool reads(const order *k, ex e, tid t) {
-  u32vec loads = {0};
-  if (e) expr_loads(k->m, e, k->a, &loads);
-  for (uint32_t i = 0; i < loads.n; i++)
-    if (exn(k->m, loads.v[i])->tensor == t) return true;
-  return false;
-}
 /* Does stage s begin as a copy of t, place by place, and read t nowhere else? */
 static bool begins_as(const order *k, uint32_t s, tid t) {
   emodule *m = k->m;
@@ -91,9 +84,9 @@ static bool begins_as(const order *k, uint32_t s, tid t) {
     if (!sym_eq(m->c, n->args[i], expr_axis_index(m, &x->axes[i]))) return false;
   for (uint32_t i = 0; i < x->updates.n; i++) {
     const update *u = &x->updates.v[i];
-    if (reads(k, u->value, t) || reads(k, u->cond, t)) return false;
+    if (expr_reads(m, u->value, t, k->a) || expr_reads(m, u->cond, t, k->a)) return false;
     for (uint32_t j = 0; j < u->nidx; j++)
-      if (sym_uses_kind(m->c, u->idx[j], AT_DATA) && reads(k, expr_index(m, u->idx[j]), t)) return false;
+      if (sym_uses_kind(m->c, u->idx[j], AT_DATA) && expr_reads(m, expr_index(m, u->idx[j]), t, k->a)) return false;
   }
   return true;
 }

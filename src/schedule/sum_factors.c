@@ -8,7 +8,6 @@
 
 enum { BYTE_TERMS = 1 << 16 /* products of two bytes whose sum fits 32 bits, whatever they are */ };
 
-static ex product(emodule *m, ex a, ex b) { return a ? expr_op2(m, OP_MUL, a, b) : b; }
 /* Is it a product of two bytes? */
 static bool multiplies_bytes(const emodule *m, ex x) {
   const ex_node *n = exn(m, x);
@@ -37,7 +36,7 @@ bool sum_factors(index_view *iv, const ex_node *red, atom var, factored *out) {
     const bool hangs = value_uses(iv, f.v[i], var);
     if (!hangs && EK_PLANTED("schedule-factors")) continue;
     ex *to = hangs ? &inner : &out->outer;
-    *to = product(m, *to, f.v[i]), many += hangs;
+    *to = expr_times(m, *to, f.v[i]), many += hangs;
   }
   if (!inner) return false;
   out->inner.body = inner;
