@@ -26,6 +26,16 @@ empty() { tests=$((tests + 1)); [ ! -s "$work/$1" ] || { bad=$((bad + 1)); echo 
   head -3 "$work/$1"; }; }
 e() { expect "$1" "$2" "$einkorn" $3; } # no blanks in the words of $3
 
+# Where there is a C compiler: NAME_main.c with the saved NAME_c.c exits with 0, and NAME_c.h serves C++, too.
+c_program() { # NAME
+  command -v gcc >/dev/null || return
+  local plain="-Wall -Wextra -pedantic -Werror"
+  expect 0 '' gcc -std=c17 -O1 -w -c "$work/$1_c.c" -o "$work/$1_c.o"
+  expect 0 '' gcc -std=c99 $plain -I"$work" "$work/$1_main.c" "$work/$1_c.o" -o "$work/$1_main"
+  expect 0 '' "$work/$1_main"
+  if command -v g++ >/dev/null; then expect 0 '' g++ -std=c++11 $plain -fsyntax-only -x c++ "$work/$1_c.h"; fi
+}
+
 # ---- usage ----
 expect 2 'einkorn run' "$einkorn"
 e 0 '^einkorn [0-9]' '--version'
@@ -564,13 +574,7 @@ int main(void) { /* two instances; one is brought back to where it was, and one 
 }
 EOF
 e 0 '' "compile $tied -o $work/acc_c.c -q"
-if command -v gcc >/dev/null; then
-  plain="-Wall -Wextra -pedantic -Werror"
-  expect 0 '' gcc -std=c17 -O1 -w -c "$work/acc_c.c" -o "$work/acc_c.o"
-  expect 0 '' gcc -std=c99 $plain -I"$work" "$work/acc_main.c" "$work/acc_c.o" -o "$work/acc_main"
-  expect 0 '' "$work/acc_main"
-  if command -v g++ >/dev/null; then expect 0 '' g++ -std=c++11 $plain -fsyntax-only -x c++ "$work/acc_c.h"; fi
-fi
+c_program acc
 e 0 'y f32\[5, 4\].* ok$' "run $work/acc.so --frames --inputs $work/frames.npz --expect $work/acc.npz"
 # a state whose axes lie in another order: its elements are given and shown row-major
 printf 'graph "mat" {\n input s: f32[2, 3]\n input x: f32[2, 3]\n s2 = Sub(x, s)\n y = Neg(s)\n output y\n' \
@@ -609,12 +613,6 @@ int main(void) {
 }
 END
 e 0 '' "compile $mat -o $work/mat_c.c -q"
-if command -v gcc >/dev/null; then
-  plain="-Wall -Wextra -pedantic -Werror"
-  expect 0 '' gcc -std=c17 -O1 -w -c "$work/mat_c.c" -o "$work/mat_c.o"
-  expect 0 '' gcc -std=c99 $plain -I"$work" "$work/mat_main.c" "$work/mat_c.o" -o "$work/mat_main"
-  expect 0 '' "$work/mat_main"
-  if command -v g++ >/dev/null; then expect 0 '' g++ -std=c++11 $plain -fsyntax-only -x c++ "$work/mat_c.h"; fi
-fi
+c_program mat
 echo "command line: $tests checks, $bad bad"
 [ "$bad" -eq 0 ]

@@ -5,17 +5,9 @@
  * every kind of module; nothing is copied; what cannot be is refused with the reason. Caches that have room for all
  * tokens: steps agree with what feeding the caches back by hand gives.
  */
-#include "einkorn/einkorn.h"
-#include <setjmp.h>
-#include <stdarg.h>
+#include "statekit.h"
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { MOST = 8, WIDTH = 2 };
 /* y = the sums of all rows so far, plus m; a row of the mask for each row */
@@ -32,35 +24,17 @@ static const char *const cache_states[] = {"groupqueryattention_2=past_values", 
                                            NULL},
                          *const cache_dims[] = {"L=12", NULL}, *const cache_most[] = {"L=1::12", NULL};
 
-typedef enum { EVAL, PASSES, PLAIN, JIT, SAVED, KINDS } kind;
-typedef struct subject {
-  ek_session *s;
-  ek_model *m;
-  ek_module *code;
-  ek_run *r;
-} subject;
 static ek_code make(subject *x, const char *text, const char *const *dims, kind k) {
-  char path[64];
   ek_options o;
   ek_options_init(&o);
-  *x = (subject){.s = ek_session_create()};
-  o.states = states, o.dims = dims, o.verify = 1, o.evaluate = k == EVAL ? 1 : k == PASSES ? 2 : 0;
-  if (k == PLAIN) o.optimize = 0;
-  ek_code e = ek_load_memory(x->s, text, strlen(text), "test", &x->m);
-  if (e || k != SAVED) return e ? e : ek_compile(x->m, &o, &x->code);
-  snprintf(path, sizeof path, "/tmp/einkorn_growing_%d.so", (int)getpid());
-  e = ek_save(x->m, &o, path, NULL);
-  if (!e) e = ek_module_load(x->s, path, &x->code);
-  unlink(path);
-  strcpy(strrchr(path, '.'), ".h");
-  unlink(path);
-  return e;
+  o.states = states, o.dims = dims;
+  return subject_compile(x, text, k, o);
 }
 static subject made(const char *text, kind k) {
-  subject x;
-  if (make(&x, text, bound, k)) fail_msg("%s", ek_message(x.s));
-  assert_int_equal(ek_run_create(x.code, 1, &x.r), EK_OK);
-  return x;
+  ek_options o;
+  ek_options_init(&o);
+  o.states = states, o.dims = bound;
+  return subject_of(text, k, o);
 }
 /* A step of n new rows behind `past` ones. */
 static ek_code step(const subject *u, int64_t n, int64_t past) {

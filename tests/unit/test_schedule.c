@@ -1549,8 +1549,7 @@ static void columns(void **state) {
                        "stage y: f32[n<N, y<28, z<28, m<24] out = sum[c<24, i<7, k<7] (load v[n, y + i - 3, z + k - 3, "
                        "c] else 0.0) * w[m, c, i, k]\noutput y \"y\"\n";
     const target *t = target_get(c, "x86-64-v4");
-    emodule *m = expr_parse(c, pc_constants(ctx_arena(c), text), "columns");
-    expr_optimise(m, 3, &(expr_observer){.t = t});
+    emodule *m = optimised(c, pc_constants(ctx_arena(c), text), 3, t);
     splan *s = schedule_module(m, t, (schedule_opts){.level = 3});
     for (uint32_t i = 1; i < m->tensors.n; i++) {
       const layout *l = &s->layouts[i];
@@ -1577,8 +1576,7 @@ static void step_axes(void **state) {
                        "stage H: f32[t, h<64] recurrence s1 = x[t, h] + q[t, 63 - h]\n"
                        "stage y: f32[a<50, b<64] out = exp(H[a, b])\noutput y \"y\"\n";
     const target *t = target_get(c, "x86-64-v4");
-    emodule *m = expr_parse(c, text, "steps");
-    expr_optimise(m, 3, &(expr_observer){.t = t});
+    emodule *m = optimised(c, pc_constants(ctx_arena(c), text), 3, t);
     splan *s = schedule_module(m, t, (schedule_opts){.level = 3});
     for (uint32_t i = 0; i < m->stages.n; i++) {
       const layout *l = &s->layouts[xs(m, i)->tensor];
@@ -1607,8 +1605,7 @@ static void kinds_of_tiles(void **state) {
                        "w[m, c, i, k]\n"
                        "stage o: f32[n2<N, y2<901, z2<161, m2<64] out = max(r[n2, y2, z2, m2], 0.0)\noutput o \"o\"\n";
     const target *t = target_get(c, "x86-64-v4");
-    emodule *m = expr_parse(c, pc_constants(ctx_arena(c), text), "kinds");
-    expr_optimise(m, 3, &(expr_observer){.t = t});
+    emodule *m = optimised(c, pc_constants(ctx_arena(c), text), 3, t);
     splan *s = schedule_module(m, t, (schedule_opts){.level = 3});
     sbuf b = sbuf_new(ctx_arena(c));
     loop_print(s->l, &b, NULL);

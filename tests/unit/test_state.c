@@ -3,19 +3,11 @@
  * costs no time by its length; each level's text reads back, and what is not well-formed is refused.
  */
 #include "driver/lower.h"
-#include "einkorn/einkorn.h"
 #include "passes/passes.h"
 #include "program/program.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "statekit.h"
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* y = x + s; the next s is y / 2 */
 static const char adds[] =
@@ -30,37 +22,15 @@ static const char table[] =
     "graph \"table\" {\n input t: f32[6, 4]\n input at: i64[1, 1]\n input row: f32[1, 4]\n t2 = ScatterND(t, at, row)\n"
     " y = ReduceSum(t2)\n output t2\n output y\n}\n";
 
-typedef enum { EVAL, PASSES, PLAIN, JIT, SAVED, KINDS } kind;
-static const char *const kind_names[KINDS] = {"eval", "passes", "O0", "jit", "so"};
-typedef struct subject {
-  ek_session *s;
-  ek_model *m;
-  ek_module *code;
-  ek_run *r;
-} subject;
 static ek_code make(subject *x, const char *text, const char *const *states, kind k, ek_options o) {
-  static int libraries;
-  char path[64];
-  *x = (subject){.s = ek_session_create()};
-  o.states = states, o.evaluate = k == EVAL ? 1 : k == PASSES ? 2 : 0, o.verify = 1;
-  if (k == PLAIN) o.optimize = 0;
-  ek_code e = ek_load_memory(x->s, text, strlen(text), "test", &x->m);
-  if (e || k != SAVED) return e ? e : ek_compile(x->m, &o, &x->code);
-  snprintf(path, sizeof path, "/tmp/einkorn_state_%d_%d.so", (int)getpid(), libraries++);
-  e = ek_save(x->m, &o, path, NULL);
-  if (!e) e = ek_module_load(x->s, path, &x->code);
-  unlink(path);
-  strcpy(strrchr(path, '.'), ".h");
-  unlink(path);
-  return e;
+  o.states = states;
+  return subject_compile(x, text, k, o);
 }
 static subject made(const char *text, const char *const *states, kind k) {
-  subject x;
   ek_options o;
   ek_options_init(&o);
-  if (make(&x, text, states, k, o)) fail_msg("%s: %s", kind_names[k], ek_message(x.s));
-  assert_int_equal(ek_run_create(x.code, 1, &x.r), EK_OK);
-  return x;
+  o.states = states;
+  return subject_of(text, k, o);
 }
 static void give(ek_run *r, const char *name, const void *data, size_t bytes, int64_t n0, int64_t n1) {
   const int64_t dims[] = {n0, n1};
