@@ -57,6 +57,17 @@ static ex opened(blocks *k, ex load) {
 }
 static ex open_node(void *env, emodule *m, ex e) { return exn(m, e)->kind == EX_LOAD ? opened(env, e) : e; }
 
+/* Is all that is read through a tensor constant? Activations are not opened to find that out. */
+static bool of_constants(blocks *k, tid t, int depth) {
+  if (xt(k->m, t)->kind == TK_CONST) return true;
+  const uint32_t q = depth ? producer_of(k->m, t) : 0;
+  if (!q || !stage_plain(k->p, q - 1)) return false;
+  const u32vec *loads = stage_loads(k->p, q - 1);
+  for (uint32_t i = 0; i < loads->n; i++)
+    if (!of_constants(k, exn(k->m, loads->v[i])->tensor, depth - 1)) return false;
+  return true;
+}
+
 /* ---- which sums ------------------------------------------------------------------------------ */
 /* The sizes of blocks that a value's indices count of a variable, the largest first. */
 static void block_sizes(blocks *k, ex value, atom v, u32vec *out) {
@@ -157,7 +168,8 @@ static bool match(blocks *k, const ex_node *red, block_sum *out) {
   expr_operands(m, red->body, OP_MUL, p->a, &f);
   for (uint32_t i = 0; i < f.n && f.n > 1; i++) {
     *out = (block_sum){0};
-    if (exn(m, f.v[i])->kind != EX_LOAD) continue;
+    const ex_node *n = exn(m, f.v[i]);
+    if (n->kind != EX_LOAD || !of_constants(k, n->tensor, DEPTH)) continue;
     const ex v = simplify(p, opened(k, f.v[i]));
     if (!const_value(p, v) || !few_uses(k, red, v) || !match_factor(k, red, v, out)) continue;
     for (uint32_t q = 0; q < f.n; q++)
