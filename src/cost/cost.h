@@ -106,6 +106,7 @@ enum { MAX_LANE_STEP = 4 }; /* elements from lane to lane of an access that vect
 typedef enum {
   LANE_CONTIGUOUS, /* neighbouring lanes read or write neighbouring elements */
   LANE_INVARIANT,  /* all lanes use one element */
+  LANE_UNGROUPED,  /* the same, but an instruction that could compute the sum wants a group of terms side by side */
   LANE_PACKED,     /* a constant operand of a sum: its panels are made when the model is compiled */
   LANE_PACKED_ONE, /* the same, and no other row uses the panel */
   LANE_SHUFFLED,   /* a few vectors are loaded, and their lanes picked */

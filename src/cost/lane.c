@@ -8,6 +8,7 @@
 
 static const double LOAD = 1, STORE = 1.25, /* neighbouring elements */
     INVARIANT = 0.5,                        /* loaded once anyway */
+    UNGROUPED = -8,                         /* the sum goes term by term, without the instruction */
     PACKED = 1, PACKED_ONE = 0.25,          /* read as neighbours; made for one row alone */
     SHUFFLED = 0.25,                        /* a few loads and shuffles */
     EXCHANGED = -1,                         /* shuffles for each register of a square */
@@ -50,6 +51,8 @@ double cost_lane_access(const target *t, const lane_access *a) {
     return EK_PLANTED("cost-lane") ? UNKNOWN : a->store ? STORE : LOAD;
   case LANE_INVARIANT:
     return INVARIANT;
+  case LANE_UNGROUPED:
+    return UNGROUPED;
   case LANE_PACKED:
     return PACKED;
   case LANE_PACKED_ONE:

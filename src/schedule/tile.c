@@ -502,10 +502,19 @@ static int64_t reuse_of(const tiling *w, const access *a, const lane_candidate *
       reuse = max64(reuse, sym_int_or(w->iv->c, sym_extent(w->iv->c, w->domain->v[d]), TYPICAL_EXTENT));
   return reuse;
 }
+/* Do terms of the sum lie side by side in this access, as many as an instruction that may compute it takes at once? */
+static bool lies_in_groups(const tiling *w, const access *a) {
+  const uint32_t group = w->by && w->contraction ? w->by->group : 1;
+  bool grouped = group == 1 || !reads_value(a);
+  for (uint32_t r = 0; r < w->red->n && !grouped; r++)
+    grouped = address_coef(w->iv, a->address, w->red->v[r]) == 1 &&
+              sym_int_or(w->iv->c, sym_extent(w->iv->c, w->red->v[r]), group) >= group;
+  return grouped;
+}
 /* How do the elements of neighbouring lanes lie, in an access whose address has coefficient q of the variable? */
 static lane_pattern pattern_of(const tiling *w, const access *a, const lane_candidate *x, int64_t q) {
   if (q == 1) return LANE_CONTIGUOUS;
-  if (q == 0) return LANE_INVARIANT;
+  if (q == 0) return lies_in_groups(w, a) ? LANE_INVARIANT : LANE_UNGROUPED;
   if (a->constant && w->reduces && a->leader && !x->reduced && (a->known || q == INT64_MIN))
     return x->batched ? LANE_PACKED_ONE : LANE_PACKED;
   if (!a->store && lanes_strided(w->iv->c, a->address, x->var, w->lanes)) return LANE_SHUFFLED;
