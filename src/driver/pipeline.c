@@ -205,11 +205,15 @@ static void lower_with_variants(pipeline *p, const u32vec *sizes) {
   if (!p->m) ctx_unwind(p->c);
   ran(p, PL_EXPR, "lower", true, now_ms() - t0);
 }
+/* May factors be kept in bf16? Where that is asked for, and the target multiplies them. */
+static bool may_narrow(const pipeline *p) {
+  return p->o.narrow && target_products(p->t, ET_F32, ET_BF16, ET_BF16) != NULL;
+}
 bool pipe_optimise(pipeline *p) {
   if (p->stopped || p->passes_ms > 0) return !p->stopped;
   p->t = target_get(p->c, p->o.target ? p->o.target : "host");
   if (!p->t) ctx_unwind(p->c);
-  if (p->o.narrow && !target_products(p->t, ET_F32, ET_BF16, ET_BF16))
+  if (p->o.narrow && !may_narrow(p))
     diag_warn(p->c, NULL, "target %s has no products of bf16 pairs: what is computed in f32 stays so", p->t->name);
   double t0 = now_ms();
   watch w = {.p = p};
@@ -219,7 +223,7 @@ bool pipe_optimise(pipeline *p) {
                      .fuel = p->o.fuel,
                      .skip = p->o.skip,
                      .strict = p->o.strict,
-                     .narrow = p->o.narrow && target_products(p->t, ET_F32, ET_BF16, ET_BF16),
+                     .narrow = may_narrow(p),
                      .convert = !p->t->f16c,
                      .spent = &p->rewrites,
                      .t = p->t};
@@ -260,7 +264,8 @@ bool pipe_program(pipeline *p) {
   double t1 = now_ms();
   if (go) {
     if (!p->timed) expr_drop_values(p->m); /* kernels stand for them now */
-    p->s->l->fast = p->o.fast;
+    const bool narrow = may_narrow(p);     /* rounds by far more than short forms of functions err */
+    p->s->l->fast = p->o.fast || (narrow && !p->o.strict), p->s->l->flush = narrow;
     p->p = program_build(p->s, p->g->name);
     if (!p->p || diag_errors(p->c)) ctx_unwind(p->c);
     go = ran(p, PL_PROGRAM, "program", true, now_ms() - t1);

@@ -324,7 +324,7 @@ static void rebuild_function(rebuild *r, lfunc *f) {
   copy_block(r, 1);
 }
 void loop_expand(lmodule *m, lfunc *f, bool (*native)(void *env, sop op, etype t), void *env) {
-  rebuild r = {.x = {.c = m->c, .native = native, .env = env, .fast = m->fast}};
+  rebuild r = {.x = {.c = m->c, .native = native, .env = env, .fast = m->fast, .flush = m->flush}};
   bool needed = false;
   for (uint32_t i = 1; i < f->insts.n && !needed; i++) {
     const linst *k = &f->insts.v[i];

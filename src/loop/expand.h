@@ -9,6 +9,7 @@ typedef struct xp {
   bool (*native)(void *env, sop op, etype t); /* what the emitter has (loop_expand) */
   void *env;                                  /* handed to native */
   bool fast;                                  /* lmodule.fast */
+  bool flush;                                 /* lmodule.flush */
 } xp;
 /* The operation in what the emitter has; may emit loops and branches. t: type of the result. */
 lv x_op(xp *p, sop op, ltype t, lv x, lv y, lv z);

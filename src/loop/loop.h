@@ -1,8 +1,9 @@
 /* loop: explicit programs over memory. Loop nests, buffers, vector values, calls. Every emitter (LLVM, C, ...) reads
  * only this level.
  *
- * A loop module is a list of functions; in the text `fast` may stand before the first one: then exp, tanh and erf
- * of f32 may err by 6e-5 of their value. A *kernel* has the fixed C signature `void k(const int64_t *args,
+ * A loop module is a list of functions. In the text words may stand before the first one: `fast`, then exp, tanh and
+ * erf of f32 may err by 6e-5 of their value; `flush`, then a subnormal number may become 0 where it is rounded to
+ * bf16. A *kernel* has the fixed C signature `void k(const int64_t *args,
  * int64_t lo, int64_t hi, int64_t worker)`: it does the chunks lo..hi-1 of its parallel range; its parameters
  * are read from args (one 64-bit slot each: a pointer or an integer). *main* functions run the program: they
  * compute sizes, then call kernels; their signature is in runtime.h (`ek_rt_call`).
@@ -148,6 +149,7 @@ typedef struct lmodule {
   arena *a;           /* memory of the module */
   VEC(lfunc *) funcs; /* the functions */
   bool fast;          /* functions of f32 may err by 6e-5 of their value */
+  bool flush;         /* subnormal numbers may become 0 where they are rounded to bf16 */
 } lmodule;
 
 /* ---- builder: appends to the current block; pure values are shared within their block scope (structural hashing)
@@ -225,7 +227,8 @@ bool loop_eval_int(sop op, etype t, int64_t x, int64_t y, int64_t *r);
 /* math.c: replaces exp, log, tanh, erf, sin, cos, pow, ... of floats by vector polynomials in the operations an
  * emitter has natively (fma, round, bit casts, sel), with the error in ulp stated per function;
  * f16/bf16 arithmetic by f32 arithmetic with rounding; integer idiv/mod by flooring sequences. `native(env, op,
- * t)` says what the emitter has; OP_NONE: that a lookup among 16 constants of type t is an instruction. */
+ * t)` says what the emitter has; OP_NONE: that a lookup among 16 constants of type t is an instruction; OP_CAST of f16:
+ * conversions between it and f32; of bf16: that of f32 to it, with 0 for subnormal numbers. */
 void loop_expand(lmodule *m, lfunc *f, bool (*native)(void *env, sop op, etype t), void *env);
 /* expand.c: replaces each `intrin` by what `spell` makes of it with its operands in the new function, `args`; where
  * that gives 0 the instruction stays. */

@@ -419,6 +419,7 @@ lmodule *loop_parse(ctx *c, const char *text, const char *file) {
   reader r = {.c = c, .a = ctx_arena(c), .file = file, .s = text, .line_start = text, .line = 1};
   r.m = loop_module(c, ctx_arena(c));
   r.m->fast = accept(&r, "fast");
+  r.m->flush = accept(&r, "flush");
   for (blanks(&r); *r.s; blanks(&r)) function(&r);
   return r.m;
 }

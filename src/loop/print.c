@@ -272,6 +272,7 @@ void loop_print_func(const lfunc *f, sbuf *b) {
 void loop_print(const lmodule *m, sbuf *b, const char *only) {
   bool first = true;
   if (m->fast && !only) sb_put(b, "fast\n");
+  if (m->flush && !only) sb_put(b, "flush\n");
   for (uint32_t i = 0; i < m->funcs.n; i++) {
     if (only && strcmp(only, m->funcs.v[i]->name)) continue;
     if (!first) sb_putc(b, '\n');

@@ -58,6 +58,7 @@ static bool plain(etype t) { return !x_narrow(t) && !sub_byte(t); }
 bool x_cast_direct(const xp *p, etype to, etype from) {
   if (to == from || (plain(to) && plain(from))) return true;
   bool half = (to == ET_F16 && from == ET_F32) || (to == ET_F32 && from == ET_F16);
+  if (to == ET_BF16 && from == ET_F32) return p->flush && p->native(p->env, OP_CAST, ET_BF16);
   return half && p->native(p->env, OP_CAST, ET_F16);
 }
 static lv widen(xp *p, etype t, lv x) { return x_op(p, OP_CAST, lt(t, x_type(p, x).lanes), x, 0, 0); }

@@ -75,11 +75,11 @@ static void test_text(void **st) {
   volatile uint64_t h1 = 0, h2 = 1;
   CTX_TRY(c) {
     lmodule *m = everything(c);
-    m->fast = true;
+    m->fast = m->flush = true;
     legal = loop_verify(m, "test");
     one = print(c, m);
     lmodule *p = loop_parse(c, one, "text");
-    legal = legal && p->fast && loop_verify(p, "parsed");
+    legal = legal && p->fast && p->flush && loop_verify(p, "parsed");
     two = print(c, p);
     h1 = loop_hash(m->funcs.v[0]), h2 = loop_hash(p->funcs.v[0]);
   }

@@ -25,8 +25,9 @@ enum {
   V4 = V3 | IS_AVX512F | IS_AVX512VL | IS_AVX512BW | IS_AVX512DQ
 };
 static char bf16_target[512];
-static const machine machines[] = {
-    {"AVX2", "x86-64-v3", false, V3}, {"AVX-512", "x86-64-v4", false, V4}, {"bf16", bf16_target, true, V4}};
+static const machine machines[] = {{"AVX2", "x86-64-v3", false, V3},
+                                   {"AVX-512", "x86-64-v4", false, V4},
+                                   {"bf16", bf16_target, true, V4 | IS_AVX512BF16}};
 static uint32_t functions, declared;
 
 static const char *symbol(void *env, const char *func) { return (void)env, func; }

@@ -14,6 +14,7 @@ static bool has_rounding(const target *t) {
 static bool wide(const target *t) { return t->vector_bits == 512 && strstr(t->required, "avx512vl") != NULL; }
 bool llvm_native(void *env, sop op, etype t) {
   const target *m = env;
+  if (t == ET_BF16) return op == OP_CAST && wide(m) && strstr(m->required, "avx512bf16") != NULL;
   if (et_kind(t) == K_FLOAT && t != ET_F32 && t != ET_F64) return op == OP_CAST && t == ET_F16 && m->f16c;
   if (et_kind(t) == K_FLOAT) switch (op) {
     case OP_FLOOR:
@@ -221,12 +222,25 @@ static LLVMValueRef saturate(em *e, etype to, etype from, LLVMValueRef x, LLVMTy
   int64_t max = u ? -1 : bits == 64 ? INT64_MAX : ((int64_t)1 << (bits - 1)) - 1;
   return sel(e, LLVMBuildFCmp(e->b, LLVMRealOGE, x, real(e, x, above), ""), em_iconst(e, rt, max), r);
 }
+/* f32 to bf16, subnormal numbers to 0, by one instruction, of 512 or 256 bits */
+static LLVMValueRef to_bf16(em *e, LLVMValueRef x) {
+  const unsigned lanes = lanes_of(x), h = lanes / 2, size = lanes > 8 ? 16 : 8;
+  if (lanes > size)
+    return pick_lanes(e, to_bf16(e, pick_lanes(e, x, x, 0, h, lanes)), to_bf16(e, pick_lanes(e, x, x, h, h, lanes)), 0,
+                      lanes, lanes);
+  LLVMValueRef a = fill_up(e, x, size), r = em_intrin(e,
+                                                      size == 16 ? "llvm.x86.avx512bf16.cvtneps2bf16.512"
+                                                                 : "llvm.x86.avx512bf16.cvtneps2bf16.256",
+                                                      NULL, 0, &a, 1);
+  return cut_down(e, LLVMBuildBitCast(e->b, r, LLVMVectorType(e->i16, size), ""), lanes);
+}
 static LLVMValueRef cast(em *e, etype to, etype from, LLVMValueRef x, LLVMTypeRef rt) {
   LLVMTypeRef xt = LLVMTypeOf(x);
   bool ff = et_kind(from) == K_FLOAT, tf = et_kind(to) == K_FLOAT;
   if (to == from) return x;
   if (from == ET_F16) return LLVMBuildFPExt(e->b, LLVMBuildBitCast(e->b, x, with_elem(xt, e->f16), ""), rt, "");
   if (to == ET_F16) return LLVMBuildBitCast(e->b, LLVMBuildFPTrunc(e->b, x, with_elem(xt, e->f16), ""), rt, "");
+  if (to == ET_BF16) return to_bf16(e, x);
   if (to == ET_BOOL)
     return ff ? LLVMBuildFCmp(e->b, LLVMRealUNE, x, real(e, x, 0), "")
               : LLVMBuildICmp(e->b, LLVMIntNE, x, em_iconst(e, xt, 0), "");

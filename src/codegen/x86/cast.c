@@ -99,9 +99,10 @@ static void scalar_cast(sel *e, lv v, etype to, etype from, lv a) {
     vr m = xg_new(e, RV, 0);
     xg_emit(e, (mi){.op = V_MOVD, .d = m, .b = xg_gpr(e, a)});
     xg_emit(e, (mi){.op = V_PH2PS, .d = r, .b = m});
-  } else if (from == ET_F32 && to == ET_F16) {
+  } else if (from == ET_F32 && (to == ET_F16 || to == ET_BF16)) {
     r = xg_new(e, RG, 0);
-    vr g = xg_new(e, RG, 0), h = st1(e, V_PS2PH, 0, xg_part(e, a, 0), 4);
+    x = xg_part(e, a, 0);
+    vr g = xg_new(e, RG, 0), h = to == ET_F16 ? st1(e, V_PS2PH, 0, x, 4) : v1(e, V_PS2BF, 0, x);
     xg_emit(e, (mi){.op = V_MOVDG, .d = g, .a = h});
     xg_emit(e, (mi){.op = G_ZX16, .d = r, .b = g});
   } else if ((ff && from != ET_F32 && from != ET_F64) || (tf && to != ET_F32 && to != ET_F64)) {
@@ -393,7 +394,7 @@ void xg_cast(sel *e, lv v, const linst *i) {
   vr p[PARTS];
   unsigned n = s.n, lanes = ty.lanes;
   bool ff = et_kind(from) == K_FLOAT, tf = et_kind(to) == K_FLOAT, u = et_kind(from) == K_UINT,
-       half = from == ET_F16 || to == ET_F16;
+       half = from == ET_F16 || to == ET_F16 || to == ET_BF16;
   if ((half && from != ET_F32 && to != ET_F32) || (!half && ((ff && !s.fp) || (tf && !d.fp))) || to == ET_U64) {
     xg_refuse(e, "this conversion");
     return;
@@ -403,6 +404,8 @@ void xg_cast(sel *e, lv v, const linst *i) {
     n = wider(e, p, lanes, 2, 4, V_PH2PS);
   else if (to == ET_F16)
     n = narrower(e, p, lanes, 4, 2, V_PS2PH, true, 4);
+  else if (to == ET_BF16)
+    n = narrower(e, p, lanes, 4, 2, V_PS2BF, false, 0);
   else if (ff && tf)
     n = to == ET_F64 ? wider(e, p, lanes, 4, 8, V_PS2PD) : narrower(e, p, lanes, 8, 4, V_PD2PS, false, 0);
   else if (tf) {

@@ -42,6 +42,7 @@ enum {
   X(AVX2BW, IS_AVX | IS_AVX2, IS_AVX | IS_AVX2, IS_AVX512F | IS_AVX512BW, false) \
   X(DQ, 0, 0, IS_AVX512F | IS_AVX512DQ, false) \
   X(VBMI, 0, 0, IS_AVX512F | IS_AVX512VBMI, false) \
+  X(BF16, 0, 0, IS_AVX512F | IS_AVX512BF16, false) \
   X(NONE, 0, 0, 0, true) \
   X(MASK, IS_AVX512F | IS_AVX512BW, IS_AVX512F | IS_AVX512BW, 0, false)
 #define VOPS(X) \
@@ -258,6 +259,7 @@ enum {
   X(TPD2UDQ, 1, 0, 0x78, 1, S_2, T_FULL, E, FLOAT) \
   X(PH2PS, 2, 1, 0x13, 0, S_2, T_HALF, 0, F16C) \
   X(PS2PH, 3, 1, 0x1D, 0, S_STI, T_HALF, 0, F16C) \
+  X(PS2BF, 2, 2, 0x72, 0, S_2, T_FULL, E, BF16) \
   X(TSS2SI, 1, 2, 0x2C, 1, S_2, T_N4, W, SCALAR) \
   X(TSD2SI, 1, 3, 0x2C, 1, S_2, T_N8, W, SCALAR) \
   X(SI2SS, 1, 2, 0x2A, 1, S_3, T_N8, W, SCALAR) \

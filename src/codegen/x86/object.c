@@ -12,8 +12,8 @@ bool x86_target(const target *t) {
                                       strstr(t->required, "avx512dq") && strstr(t->required, "avx512bw"));
 }
 const char *x86_flags(arena *a, uint32_t needs) {
-  static const char *const names[] = {"avx",     "avx2",     "fma",      "f16c",     "bmi2",
-                                      "avx512f", "avx512vl", "avx512bw", "avx512dq", "avx512vbmi"};
+  static const char *const names[] = {"avx",      "avx2",     "fma",      "f16c",       "bmi2",      "avx512f",
+                                      "avx512vl", "avx512bw", "avx512dq", "avx512vbmi", "avx512bf16"};
   sbuf b = sbuf_new(a);
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (needs >> i & 1) sb_fmt(&b, "%s%s", b.n ? " " : "", names[i]);

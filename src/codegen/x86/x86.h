@@ -23,7 +23,8 @@ enum {
   IS_AVX512VL = 64,
   IS_AVX512BW = 128,
   IS_AVX512DQ = 256,
-  IS_AVX512VBMI = 512
+  IS_AVX512VBMI = 512,
+  IS_AVX512BF16 = 1024
 };
 const char *x86_flags(arena *a, uint32_t needs); /* their names as CPU flags, spaces between; "": none */
 /* The function, after loop_expand, as an object with one symbol, whose size is that of the instructions (constants
