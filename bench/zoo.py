@@ -14,6 +14,8 @@ KERNELS = ["k_noop", "k_gemm512", "k_gemm2048", "k_fc1x4096x4096", "k_fc128x384x
            "k_addrelu_1M"]
 MODELS = ["resnet18", "resnet50", "mobilenet_v2", "efficientnet_b0", "vgg16", 
           "bert12x384_s128", "lstm100x256", "minilm_s32", "minilm_s128"]
+STATIC = ["resnet18", "resnet50", "mobilenet_v2", "efficientnet_b0", "bert12x384_s128"]  # int8 by calibration
+DYNAMIC = ["minilm_s32", "minilm_s128", "lstm100x256"]  # int8 by what the activations are
 
 
 def _torch_defs():
@@ -169,18 +171,32 @@ def derive(out, names):
         ins = [i for i in m.graph.input if i.name not in have and i.name not in made]; del m.graph.input[:]; m.graph.input.extend(ins)
         m.ir_version = 8; m = onnx.shape_inference.infer_shapes(m); onnx.checker.check_model(m)
         _save(m, f"light_{n}", out, rng)
-    from onnxruntime.quantization import quantize_static, CalibrationDataReader, QuantFormat, QuantType
-    for n in ("resnet50", "mobilenet_v2"):
-        if names and n + "_int8" not in names: continue
-        class Reader(CalibrationDataReader):
-            def __init__(s): s.n = 0
-            def get_next(s):
-                s.n += 1
-                return {"x0": rng.standard_normal((1, 3, 224, 224)).astype(np.float32)} if s.n <= 4 else None
-        path = os.path.join(out, n + "_int8.onnx")
-        quantize_static(os.path.join(out, n + ".onnx"), path, Reader(), quant_format=QuantFormat.QDQ, per_channel=True,
-                        activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8)
-        _save(onnx.shape_inference.infer_shapes(onnx.load(path)), n + "_int8", out, rng)
+    for n in STATIC + DYNAMIC:
+        if not names or n + "_int8" in names: quantised(out, n, rng)
+
+
+def quantised(out, n, rng):
+    """NAME_int8 of NAME: QuantizeLinear and DequantizeLinear around its operators, each channel of weights with a scale of its own; DYNAMIC ones quantise activations as they run."""
+    import onnx
+    from onnxruntime.quantization import quantize_dynamic, quantize_static, CalibrationDataReader, QuantFormat, QuantType
+    class Reader(CalibrationDataReader):
+        def __init__(s): s.n = 0
+        def get_next(s):
+            s.n += 1
+            return _inputs(path, rng) if s.n <= 4 else None
+    path, to = os.path.join(out, n + ".onnx"), os.path.join(out, n + "_int8.onnx")
+    if n in DYNAMIC: quantize_dynamic(path, to, weight_type=QuantType.QInt8)
+    else: quantize_static(path, to, Reader(), quant_format=QuantFormat.QDQ, per_channel=True, activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8)
+    m = onnx.load(to)
+    _save(m if n in DYNAMIC else onnx.shape_inference.infer_shapes(m), n + "_int8", out, rng, _inputs(path, rng))
+
+
+def _inputs(path, rng):
+    """Random floats; whole numbers, such as tokens, in another order than those that the model was saved with."""
+    import onnxruntime as ort
+    had = np.load(path[:-5] + ".npz")
+    return {i.name: rng.standard_normal(i.shape).astype(np.float32) if i.type == "tensor(float)" else rng.permuted(had["in_" + i.name].ravel()).reshape(i.shape)
+            for i in ort.InferenceSession(path, providers=["CPUExecutionProvider"]).get_inputs()}
 
 
 def fold(path):
@@ -193,11 +209,11 @@ def fold(path):
     onnx.save(onnx.shape_inference.infer_shapes(m), path)
 
 
-def _save(m, name, out, rng):
+def _save(m, name, out, rng, x=None):
     import onnx, onnxruntime as ort
     path = os.path.join(out, name + ".onnx"); onnx.save(m, path)
     s = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
-    x = {i.name: rng.standard_normal(i.shape).astype(np.float32) for i in s.get_inputs()}
+    x = x or {i.name: rng.standard_normal(i.shape).astype(np.float32) for i in s.get_inputs()}
     y = s.run(None, x)
     np.savez(os.path.join(out, name + ".npz"), **{"in_" + k: v for k, v in x.items()}, **{"out_" + o.name: v for o, v in zip(s.get_outputs(), y)})
     print(name, os.path.getsize(path) >> 10, "KiB", float(np.std(y[0])), flush=True)
