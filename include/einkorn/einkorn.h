@@ -203,8 +203,8 @@ EK_API ek_code ek_model_values(ek_model *m, const ek_value_info **values, size_t
  * erf, within 1e-3. */
 typedef enum ek_accuracy { EK_ACCURACY_DEFAULT, EK_ACCURACY_STRICT, EK_ACCURACY_FAST } ek_accuracy;
 /* In what floats are kept between operations. MODEL: in the types that the model says. BF16: the factors of products
- * with constants (matrix products, convolutions) may be kept in bf16, so that each value has 8 bits of precision
- * there; sums stay in f32. Twice as fast where the machine multiplies pairs of bf16; elsewhere a warning tells
+ * (matrix products, convolutions, attention) may be kept in bf16, so that each value has 8 bits of precision there;
+ * sums stay in f32. Twice as fast where the machine multiplies pairs of bf16; elsewhere a warning tells
  * that it changes nothing. */
 typedef enum ek_precision { EK_PRECISION_MODEL, EK_PRECISION_BF16 } ek_precision;
 /* Who makes machine code, of a module and of what ek_save writes. AUTO: Einkorn itself, function by function, where

@@ -101,7 +101,7 @@ const option options[] = {
      "of products with few rows in fixed point of 21 bits, within 1e-4 of an output's largest value; fast: also "
      "shorter approximations of functions, within 1e-3"},
     {"precision", 0, "model|bf16", O_CHOICE, AT(precision), CMD_CODE | RARE,
-     "bf16: the factors of products with constants may be kept in bf16, where the machine multiplies pairs of these "
+     "bf16: the factors of products may be kept in bf16, where the machine multiplies pairs of these "
      "(default: the model's types)"},
     {"codegen", 0, "auto|llvm", O_CHOICE, AT(codegen),
      CMD_RUN | CMD_BENCH | CMD_EXPLAIN | CMD_COMPILE | CMD_SHOW | CMD_DIFF | RARE,

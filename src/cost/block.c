@@ -15,6 +15,7 @@ enum {
   MADE_AGAIN = 4,      /* times as many sums wait where each cut of the rows makes the panels again */
   COPY_ROWS = 128,     /* rows that use a panel again, from which a copy of neighbouring elements pays */
   COPY_GROUP_ROWS = 3, /* the same of a copy in groups for an instruction: with 2 it loses 12 %, with 3 it gains 25 % */
+  ROUNDED_USES = 16,   /* multiply-adds that use an element again, from which on it pays to round and store it first */
   PLACES = 16,         /* stages in one nest whose many places no cache foresees */
   MAX_STEP_LINES = 2,  /* lines of rows that a step of a sum fetches */
   SOURCE_BLOCKS = 2,   /* blocks of rows, at least, for each line of a run-time panel: they come late else */
@@ -82,6 +83,7 @@ bool cost_streamed_sums_fit(const target *t, int64_t rows, int64_t lanes, int64_
 }
 bool cost_copy_panel(int64_t rows) { return rows >= COPY_ROWS; }
 bool cost_copy_groups(int64_t rows) { return rows >= COPY_GROUP_ROWS; }
+bool cost_rounding_pays(int64_t rows, int64_t columns) { return rows >= ROUNDED_USES && columns >= ROUNDED_USES; }
 
 bool cost_fits_l1(const target *t, int64_t bytes) { return t->l1 && bytes <= (int64_t)t->l1; }
 bool cost_fits_half_l1(const target *t, int64_t bytes) { return bytes <= (int64_t)t->l1 / 2; }

@@ -181,6 +181,9 @@ bool cost_streamed_sums_fit(const target *t, int64_t rows, int64_t lanes, int64_
 bool cost_copy_panel(int64_t rows);
 /* the same, where an instruction of the target wants the panel in groups */
 bool cost_copy_groups(int64_t rows);
+/* Does it pay to round both factors of a product of so many rows and columns in the run, for an instruction that
+ * multiplies pairs? Each element of a row is used for all columns, and the other way round. */
+bool cost_rounding_pays(int64_t rows, int64_t columns);
 /* Are constants of so many bytes, which each step of a loop reads, too many for the second-level cache, so that a step
  * had better begin with those that the one before ended with? */
 bool cost_zigzag_pays(const target *t, double bytes);

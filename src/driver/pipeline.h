@@ -51,7 +51,7 @@ typedef struct pipe_opts {
   bool unchecked;             /* no checks of the indices that data bring */
   bool strict;                /* no pass that regroups sums beyond reassociation */
   bool fast;                  /* an error of 1e-3 of a tensor's largest value is allowed */
-  bool narrow;                /* products with constants may be of bf16 */
+  bool narrow;                /* products may be of bf16 */
   bool only_llvm;             /* all code comes from LLVM */
   bool plain;                 /* kernels are scheduled as at level 0, whatever the level */
   bool no_sharing;            /* buffers share no memory */

@@ -24,6 +24,25 @@ static void note_form(keeper *k, tid t, coding as) {
   vec_push(k->p->a, k->forms, as);
 }
 
+/* ---- groups ---------------------------------------------------------------------------------- */
+bool keep_groups(pw *p, const roles *r, ex load, uint32_t group, bool whole, bool *last) {
+  ctx *c = p->c;
+  const ex_node *l = exn(p->m, load);
+  bool found = false;
+  *last = false;
+  for (uint32_t i = 0; i < l->nargs; i++)
+    for (uint32_t j = 0; j < r->red_both.n; j++) {
+      const atom v = r->red_both.v[j];
+      const int64_t n = sym_int_or(c, sym_extent(c, v), whole ? 1 : group);
+      sz step, rest;
+      if (n < group || (whole && n % group) || !sym_linear(c, l->args[i], v, &step, &rest) ||
+          !sym_eq(c, step, sym_int(c, 1)) || (i + 1 < l->nargs && !sym_eq(c, rest, sym_int(c, 0))))
+        continue;
+      found = true, *last |= i + 1 == l->nargs;
+    }
+  return found;
+}
+
 /* ---- codes ----------------------------------------------------------------------------------- */
 static bool is_integer(etype t) { return et_kind(t) == K_INT || et_kind(t) == K_UINT; }
 static int64_t to_whole(const emodule *m, ex e) {

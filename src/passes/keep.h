@@ -6,6 +6,7 @@
  * */
 #ifndef EK_PASSES_KEEP_H
 #define EK_PASSES_KEEP_H
+#include "fusion/fusion.h"
 #include "passes/interval.h"
 #include "passes/pass.h"
 
@@ -25,6 +26,9 @@ typedef struct keeper {
   map *form_of;       /* kept tensor -> index into forms */
 } keeper;
 keeper keep_begin(pw *p);
+/* Can groups of elements of what a sum reads lie side by side? Along an axis that a variable of the sum counts alone,
+ * or along the last one, where a window does; whole: all its values are in groups. *last: along the last axis. */
+bool keep_groups(pw *p, const roles *r, ex load, uint32_t group, bool whole, bool *last);
 tid kept(const keeper *k, tid t);                           /* what is kept instead of t; 0: t itself */
 coding kept_form(const keeper *k, tid t);                   /* form of a kept tensor */
 bool keep_can(const keeper *k, tid t, coding as);           /* may the stage that makes t store codes? */

@@ -14,7 +14,6 @@
  * A stage whose values are a factor stores bytes (keep.h), and everybody reads these; a place outside of a tensor,
  * where the factor is 0, reads the byte that stands for 0. Needs scale, which has put what is constant behind the sums;
  * before inline, which takes the correction to those who read the sum. */
-#include "fusion/fusion.h"
 #include "passes/interval.h"
 #include "passes/keep.h"
 #include "passes/pass_const.h"
@@ -101,22 +100,6 @@ static double most_of(integers *k, const byte_factor *f) {
   const interval v = interval_of(k->p, f->add);
   return v.known ? read + fmax(fabs(v.lo), fabs(v.hi)) : HUGE_VAL;
 }
-/* Can groups of what the factor reads lie side by side? Along an axis that a variable of the sum counts alone, or along
- * the last one, where a window does. */
-static bool grouped(integers *k, const roles *r, ex load) {
-  ctx *c = k->p->c;
-  const ex_node *l = exn(k->m, load);
-  for (uint32_t i = 0; i < l->nargs; i++)
-    for (uint32_t j = 0; j < r->red_both.n; j++) {
-      const atom v = r->red_both.v[j];
-      sz step, rest;
-      if (sym_int_or(c, sym_extent(c, v), k->by->group) < k->by->group || !sym_linear(c, l->args[i], v, &step, &rest) ||
-          !sym_eq(c, step, sym_int(c, 1)))
-        continue;
-      if (i + 1 == l->nargs || sym_eq(c, rest, sym_int(c, 0))) return true;
-    }
-  return false;
-}
 /* Is it a sum of products of a u8 and an i8 already? */
 static bool is_bytes(integers *k, const ex_node *red) {
   emodule *m = k->m;
@@ -150,7 +133,8 @@ static bool match(integers *k, uint32_t s, byte_sum *out) {
   if (!byte_values(k, r.a.v[0], &reduced, &out->f[0]) || !byte_values(k, r.b.v[0], &reduced, &out->f[1])) return false;
   /* integers wrap where the formula does, floats do not */
   if (red.type == ET_F32 && (double)points * most_of(k, &out->f[0]) * most_of(k, &out->f[1]) >= 0x1p31) return false;
-  return out->f[0].load && grouped(k, &r, out->f[0].load) && !is_bytes(k, &red);
+  bool last;
+  return out->f[0].load && keep_groups(p, &r, out->f[0].load, k->by->group, false, &last) && !is_bytes(k, &red);
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */

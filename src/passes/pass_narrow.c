@@ -1,49 +1,62 @@
 /* Which tensors are kept in bf16, if the user allows it?
  *
- * Products with constants: where a sum over f32 products has a constant for one factor and a tensor for the other, both
- * are stored in bf16 and the products are those of their values; sums stay in f32, and so does everything else. Halves
- * what is read, and machines that multiply pairs of bf16 do twice as much an instruction (schedule/instruction.c). The
- * error is that of rounding each factor to 8 bits. Not the products of a Winograd transform, whose sums would magnify
- * that: where it beats a product of bf16 it is one of f32.
+ * Factors of products: where a sum over f32 products reads a factor from a tensor, and the other one from a constant or
+ * from a tensor too, both are stored in bf16 and the products are those of their values; sums stay in f32, and so does
+ * everything else. Halves what is read, and machines that multiply pairs of bf16 do twice as much an instruction
+ * (schedule/instruction.c). The error is that of rounding each factor to 8 bits. Not the products of a Winograd
+ * transform, whose sums would magnify that: where it beats a product of bf16 it is one of f32.
  *
  * Whoever reads a tensor that is kept so gets rounded values (keep.h). Only where an even number of points of the sum
- * lie side by side.
+ * lie side by side; two factors that the run makes also only where each element is used many times.
  */
+#include "cost/cost.h"
 #include "fusion/fusion.h"
 #include "passes/keep.h"
 #include "passes/pass_const.h"
 #include <string.h>
 
 /* ---- which sums ------------------------------------------------------------------------------ */
-/* Is an axis of x, one from `first` on, gone through by a variable of the sum with an even number of places? */
-static bool even_sum(pw *p, ex x, const roles *r, uint32_t first) {
-  const ex_node *l = exn(p->m, x);
-  for (uint32_t i = first; i < l->nargs; i++)
-    for (uint32_t k = 0; k < r->red_both.n; k++) {
-      atom v;
-      if (sym_is_atom(p->c, l->args[i], &v) && v == r->red_both.v[k] &&
-          sym_int_or(p->c, sym_extent(p->c, v), 1) % 2 == 0)
-        return true;
-    }
-  return false;
+enum { PAIR = 2 /* elements of the sum that a machine multiplies at once */ };
+typedef struct narrow_factor {
+  ex load;       /* what is read of the factor */
+  bool constant; /* it is a constant */
+  bool last;     /* the sum goes along the last axis of what is read */
+  tid copy;      /* copy of its tensor in bf16; 0: the tensor itself is kept so */
+} narrow_factor;
+typedef struct product {
+  uint32_t s;         /* stage of the product */
+  narrow_factor f[2]; /* factors */
+} product;
+/* Do enough columns use a row again, and rows a column, where both are values of the run that are rounded first? */
+static bool reused(pw *p, const roles *r) {
+  int64_t n[2] = {1, 1};
+  for (int i = 0; i < 2; i++) {
+    const u32vec *v = i ? &r->col : &r->row;
+    for (uint32_t k = 0; k < v->n; k++) n[i] = sat_mul64(n[i], expr_typical(p->m, sym_extent(p->c, v->v[k])));
+  }
+  return cost_rounding_pays(n[0], n[1]);
 }
-static bool match(pw *p, uint32_t s, ex *x, ex *w, bool *inner) { /* inner: along x's last axis */
+static bool match(pw *p, uint32_t s, product *q) {
   emodule *m = p->m;
   roles r;
   if (!stage_is_reduce(p, s) || xs(m, s)->recurrence || map_getu(p->exact, s, &(uint64_t){0}) ||
       !expr_roles(m, s, p->a, &r))
     return false;
   const ex_node *red = exn(m, r.red);
-  if ((r.cls != KC_CONTRACTION && r.cls != KC_MATVEC) || !r.two || !r.b_const || red->op != RED_SUM || red->where ||
+  if ((r.cls != KC_CONTRACTION && (r.cls != KC_MATVEC || !r.b_const)) || !r.two || red->op != RED_SUM || red->where ||
       red->type != ET_F32 || red->acc != ET_F32 || r.a.n != 1 || r.b.n != 1)
     return false;
-  if (whole_sum(p, r.red)) return false; /* a sum of whole numbers is exact as it is */
-  *x = r.a.v[0], *w = r.b.v[0];
-  const ex_node *lx = exn(m, *x), *lw = exn(m, *w);
-  *inner = lx->kind == EX_LOAD && lx->nargs && even_sum(p, *x, &r, lx->nargs - 1);
-  return lx->kind == EX_LOAD && lw->kind == EX_LOAD && lx->type == ET_F32 && lw->type == ET_F32 && !lw->otherwise &&
-         xt(m, lw->tensor)->kind == TK_CONST && (!lx->otherwise || exn(m, lx->otherwise)->kind == EX_CONST) &&
-         even_sum(p, *x, &r, 0);
+  if (whole_sum(p, r.red) || (!r.b_const && !reused(p, &r))) return false; /* whole numbers: exact as they are */
+  *q = (product){.s = s, .f = {{.load = r.a.v[0]}, {.load = r.b.v[0], .constant = r.b_const}}};
+  for (int i = 0; i < 2; i++) {
+    narrow_factor *f = &q->f[i];
+    const ex_node *l = exn(m, f->load);
+    if (l->kind != EX_LOAD || l->type != ET_F32 || (l->otherwise && exn(m, l->otherwise)->kind != EX_CONST) ||
+        (f->constant && (l->otherwise || xt(m, l->tensor)->kind != TK_CONST)))
+      return false;
+    if (!f->constant && !keep_groups(p, &r, f->load, PAIR, true, &f->last)) return false;
+  }
+  return true;
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -79,21 +92,30 @@ static tid narrow_constant(keeper *k, tid t) {
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
-typedef struct product {
-  uint32_t s; /* stage of the product */
-  ex x;       /* load of the factor that is no constant */
-  ex w;       /* load of the constant */
-  tid copy;   /* copy of x's tensor in bf16; 0: the tensor itself is kept so */
-} product;
 typedef struct factors {
   keeper *k;        /* what is kept in bf16 */
   const product *q; /* the product */
 } factors;
 static ex read_factor(void *env, emodule *m, ex e) {
   const factors *f = env;
-  if (e == f->q->w) return keep_read(f->k, e, narrow_constant(f->k, exn(m, e)->tensor));
-  if (e == f->q->x && f->q->copy) return keep_read(f->k, e, f->q->copy);
+  for (int i = 0; i < 2; i++) {
+    const narrow_factor *of = &f->q->f[i];
+    if (e != of->load) continue;
+    if (of->constant) return keep_read(f->k, e, narrow_constant(f->k, exn(m, e)->tensor));
+    if (of->copy) return keep_read(f->k, e, of->copy);
+  }
   return e;
+}
+/* Can the factor be had in bf16? A copy of the rows' factor lies as what it is of; the other one is packed anyway. */
+static bool can_narrow(const keeper *k, const narrow_factor *f, bool rows) {
+  const tid t = exn(k->m, f->load)->tensor;
+  return f->constant || kept(k, t) || keep_can(k, t, rounded) || f->last || !rows;
+}
+static void narrow_it(keeper *k, uint32_t s, narrow_factor *f) {
+  const tid t = exn(k->m, f->load)->tensor;
+  if (f->constant) return;
+  if (keep_can(k, t, rounded)) keep_stage(k, t, rounded);
+  if (!kept(k, t)) f->copy = keep_copy(k, s, t, rounded);
 }
 bool pass_narrow(pw *p) {
   emodule *m = p->m;
@@ -103,14 +125,11 @@ bool pass_narrow(pw *p) {
   keeper k = keep_begin(p);
   pass_order(p, &order);
   for (uint32_t i = 0; i < order.n; i++) {
-    product q = {.s = order.v[i]};
-    bool inner;
-    if (!match(p, q.s, &q.x, &q.w, &inner)) continue;
-    tid t = exn(m, q.x)->tensor;
-    bool round = keep_can(&k, t, rounded);
-    if ((!kept(&k, t) && !round && !inner) || !pass_spend(p)) continue; /* a copy lies as what it is of */
-    if (round) keep_stage(&k, t, rounded);
-    if (!kept(&k, t)) q.copy = keep_copy(&k, q.s, t, rounded);
+    product q;
+    if (!match(p, order.v[i], &q) || !can_narrow(&k, &q.f[0], true) || !can_narrow(&k, &q.f[1], false) ||
+        !pass_spend(p))
+      continue;
+    for (int j = 0; j < 2; j++) narrow_it(&k, q.s, &q.f[j]);
     vec_push(p->a, all, q);
   }
   for (uint32_t i = 0; i < all.n; i++) {

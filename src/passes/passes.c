@@ -66,7 +66,7 @@ const expr_pass expr_passes[] = {
     {"quotient", pass_quotient, 2, true,
      "division by what many values share becomes a product, and x * (1 / d) a division. Needs inline"},
     {"narrow", pass_narrow, 1, false,
-     "where the user allows it, what products with constants read is kept in bf16. Needs inline, fold"},
+     "where the user allows it, what products read is kept in bf16. Needs inline, fold"},
     {"align", pass_align, 1, false, "producers and readers get the same digits. Needs views"},
     {"kernels", pass_kernels, 1, false,
      "stages are grouped into kernels; a block's items come in execution order. Needs align"},

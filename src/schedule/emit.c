@@ -399,7 +399,7 @@ typedef struct tensor_load {
 static evalue load_inside(ectx *e, const tensor_load *d, bool lanewise) {
   sz addr = view_address(e->c, d->lay, d->idx);
   lv rows[TILE_V];
-  if (!lanewise || !lanes_load_rows(e, d->t->type, d->ptr, addr, rows))
+  if (!lanewise || !lanes_load_rows(e, d->t->type, d->ptr, addr, 0, rows))
     return load_at(e, d->load, d->t->type, d->ptr, addr, 0, lanewise);
   for (uint32_t r = 0; r < e->mr; r++)
     map_putu(e->memo->m, copy_key(d->load, D_ROW | D_LANE, r, e->v), key_pair(true, rows[r]));

@@ -289,7 +289,8 @@ lv lanes_load_strided(ectx *e, etype t, lv ptr, strided_steps s); /* what the st
  * nothing was emitted. */
 enum { EXCHANGE_ROWS = 4 };                     /* least number of rows of an exchange between lanes that is worth it */
 bool lanes_exchange(ectx *e, etype t, sz addr); /* would an access be an exchange between lanes? */
-bool lanes_load_rows(ectx *e, etype t, lv ptr, sz addr, lv *rows);
+/* align: bytes that addresses are multiples of; 0: of an element */
+bool lanes_load_rows(ectx *e, etype t, lv ptr, sz addr, uint32_t align, lv *rows);
 /* What a tile has computed, and where it goes: regs[r * TILE_V + v]; done[v]: bits of the rows that are stored. Of
  * this vector (e->v) those that can be in squares are, from lanes apart to places side by side. */
 typedef struct result {

@@ -98,7 +98,7 @@ lv lanes_load_strided(ectx *e, etype t, lv ptr, strided_steps s) {
 }
 /* Lanes `mr` places apart, and the rows of the tile are the places between: all of the vectors that they span
  * together, each of them loaded once. */
-static bool load_between(ectx *e, etype t, lv ptr, lv first, lv *rows) {
+static bool load_between(ectx *e, etype t, lv ptr, lv first, uint32_t align, lv *rows) {
   uint32_t n = e->lanes, mr = e->mr;
   scalar few = {.i = n};
   lv x[MAX_LANE_STEP];
@@ -109,7 +109,7 @@ static bool load_between(ectx *e, etype t, lv ptr, lv first, lv *rows) {
   if (places % n && !in_part(e, t, places % n)) return false;
   for (uint32_t j = 0; j < vecs; j++)
     x[j] = lb_load_ex(&e->b, lt(t, n), ptr, lb_addi(&e->b, first, j * n), 0,
-                      places - j * n < n ? lb_int(&e->b, places - j * n) : 0, 0, 0);
+                      places - j * n < n ? lb_int(&e->b, places - j * n) : 0, 0, align);
   for (uint32_t r = 0; r < mr; r++) {
     rows[r] = 0;
     for (uint32_t j = vecs > 1; j < vecs; j++) {
@@ -218,20 +218,20 @@ static lv first_row(ectx *e, sz addr) {
   e->r = r;
   return at;
 }
-bool lanes_load_rows(ectx *e, etype t, lv ptr, sz addr, lv *rows) {
+bool lanes_load_rows(ectx *e, etype t, lv ptr, sz addr, uint32_t align, lv *rows) {
   sz step;
   scalar few = {.i = e->lanes};
   lv in[MAX_LANES] = {0};
   int64_t k;
   if (!rows_side_by_side(e, addr, &step)) return false;
-  if (sym_is_int(e->c, step, &k) && k == e->mr && load_between(e, t, ptr, first_row(e, addr), rows)) return true;
+  if (sym_is_int(e->c, step, &k) && k == e->mr && load_between(e, t, ptr, first_row(e, addr), align, rows)) return true;
   if (!fills_exchange(e, t)) return false;
   bool known = !e->count || loop_const(e->f, e->count, &few);
   lv at = first_row(e, addr), last = known ? 0 : lb_addi(&e->b, e->count, -1),
      part = e->mr < e->lanes ? lb_int(&e->b, e->mr) : 0;
   for (uint32_t l = 0; l < e->lanes && l < few.i; l++) {
     lv lane = known ? 0 : lb_op(&e->b, OP_MIN, lt(ET_I64, 1), last, lb_int(&e->b, l), 0);
-    in[l] = lb_load_ex(&e->b, lt(t, e->lanes), ptr, lane_at(e, at, step, lane, l), 0, part, 0, 0);
+    in[l] = lb_load_ex(&e->b, lt(t, e->lanes), ptr, lane_at(e, at, step, lane, l), 0, part, 0, align);
   }
   exchange(e, in, rows, et_bytes(t));
   return true;

@@ -431,6 +431,16 @@ static const example examples[] = {
      "tensor w: bf16[24, 37] input \"w\"\n"
      "stage y: f32[a<N, c<37] out = sum[k<24] f32(x[a, k]) * f32(w[k, c])\n"
      "output y \"y\"\n"},
+    {"products of narrow values, both of the run, whose points lie side by side: panels made in squares of groups",
+     "N=3 M=37; N=40 M=70",
+     "size N\nsize M\n"
+     "tensor x: bf16[N, 40] input \"x\"\n"
+     "tensor w: bf16[M, 40] input \"w\"\n"
+     "tensor v: u8[N, 5, 72] input \"v\"\n"
+     "tensor u: i8[M, 5, 72] input \"u\"\n"
+     "stage y: f32[a<N, c<M] out = sum[k<40] f32(x[a, k]) * f32(w[c, k])\n"
+     "stage z: i32[b<N, d<M] out = sum[i<5, j<72] i32(v[b, i, j]) * i32(u[d, i, j])\n"
+     "output y \"y\"\noutput z \"z\"\n"},
     {"products of bytes, signed and not: groups of points, the last one not whole, where the machine multiplies these",
      "N=3; N=34",
      "size N\n"
