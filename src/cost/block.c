@@ -30,6 +30,12 @@ static const double LONGER_PART = 1.25;
 /* part of the second-level cache that a panel, or constants of a step, take for which they are too long: what passes
  * through takes the rest */
 static const double LONG_PANEL = 0.625;
+/* part of the second-level cache that a tensor takes, at most, which is read again from there beside another one */
+static const double STAYING = 0.25;
+/* results of a tile that an element of a tensor serves: between its rows and its lanes */
+static const double SERVED = 16;
+/* part of the time of the multiply-adds that parts of a sum must save */
+static const double PARTS_GAIN = 0.1;
 
 bool cost_blocks_possible(const target *t, const block_product *b) {
   return t->l2 && b->lanes / b->width >= 2 && b->rows <= INT32_MAX && b->lanes <= INT32_MAX && b->depth < SAT64;
@@ -80,6 +86,17 @@ bool cost_streams_pay(const target *t, const line_stream *s) {
 }
 bool cost_streamed_sums_fit(const target *t, int64_t rows, int64_t lanes, int64_t size) {
   return sat_mul64(sat_mul64(rows, lanes), size) <= 2 * (int64_t)t->near_cache;
+}
+int64_t cost_sum_parts(const target *t, const summed_parts *s) {
+  const double both = s->bytes[0] + s->bytes[1], l2 = (double)t->l2, points = s->steps * s->results,
+               compute = points / (double)(t->fma_per_cycle * max64(1, target_lanes(t, ET_F32)));
+  double read = 0; /* bytes from behind the second cache, as it is */
+  if (!t->l2 || both <= l2) return 1;
+  for (uint32_t i = 0; i < 2; i++)
+    if (s->bytes[i] > l2 * STAYING) read += points / SERVED * (double)s->size;
+  const double parts = ceil(both / (l2 / 2)), moved = both + 2 * parts * s->results * (double)s->size;
+  const bool pays = (read - moved) / t->l3_bandwidth > PARTS_GAIN * compute;
+  return pays && !EK_PLANTED("cost-parts") ? (int64_t)fmin(parts, (double)s->terms) : 1;
 }
 bool cost_copy_panel(int64_t rows) { return rows >= COPY_ROWS; }
 bool cost_copy_groups(int64_t rows) { return rows >= COPY_GROUP_ROWS; }

@@ -178,6 +178,16 @@ bool cost_streams_pay(const target *t, const line_stream *s);
 /* do the sums that wait stay near the core? lanes columns of `size` bytes for each row */
 bool cost_streamed_sums_fit(const target *t, int64_t rows, int64_t lanes, int64_t size);
 /* are rows so many that a run-time panel is copied even where its vectors are contiguous? */
+/* A sum of products of two tensors, whose outermost variable may be divided into parts. */
+typedef struct summed_parts {
+  int64_t terms;   /* values of the outermost variable */
+  double steps;    /* terms of the whole sum */
+  double results;  /* sums */
+  double bytes[2]; /* of the two tensors */
+  int64_t size;    /* bytes of a sum */
+} summed_parts;
+/* parts of the sum, at least, so that what one reads stays in the second-level cache; 1 where that does not pay */
+int64_t cost_sum_parts(const target *t, const summed_parts *s);
 bool cost_copy_panel(int64_t rows);
 /* the same, where an instruction of the target wants the panel in groups */
 bool cost_copy_groups(int64_t rows);

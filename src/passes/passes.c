@@ -67,6 +67,8 @@ const expr_pass expr_passes[] = {
      "division by what many values share becomes a product, and x * (1 / d) a division. Needs inline"},
     {"narrow", pass_narrow, 1, false,
      "where the user allows it, what products read is kept in bf16. Needs inline, fold"},
+    {"parts", pass_parts, 1, true,
+     "sums whose operands stay in no cache are computed in parts, which are added up at the end. Needs inline"},
     {"align", pass_align, 1, false, "producers and readers get the same digits. Needs views"},
     {"kernels", pass_kernels, 1, false,
      "stages are grouped into kernels; a block's items come in execution order. Needs align"},

@@ -99,6 +99,20 @@ static void test_blocks(void **s) {
   run.lanes = 4096, run.made = false;
   assert_false(cost_blocks_pay(&t, &run));
 }
+static void test_sum_parts(void **s) {
+  (void)s;
+  const target t = machine();
+  const double mb = 1 << 20;
+  /* of 64 channels each, 3 x 3 places: over 32 images of 32 x 32 places, then over one */
+  summed_parts sum = {.terms = 32, .steps = 32 * 1024, .results = 64 * 64 * 9, .bytes = {8 * mb, 8 * mb}, .size = 4};
+  const int64_t n = cost_sum_parts(&t, &sum);
+  assert_true(n > 1 && n <= 32 && (sum.bytes[0] + sum.bytes[1]) / (double)n <= (double)t.l2);
+  sum.results *= 64; /* the parts themselves would take more than they save */
+  sum.steps /= 64;
+  assert_int_equal(cost_sum_parts(&t, &sum), 1);
+  sum.bytes[0] = sum.bytes[1] = (double)t.l2 / 2; /* both stay */
+  assert_int_equal(cost_sum_parts(&t, &sum), 1);
+}
 static void test_turning_points(void **s) {
   (void)s;
   target t = machine();
@@ -117,8 +131,8 @@ static void test_turning_points(void **s) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_tiles),  cmocka_unit_test(test_lanes),          cmocka_unit_test(test_bilinear),
-      cmocka_unit_test(test_blocks), cmocka_unit_test(test_turning_points),
+      cmocka_unit_test(test_tiles),  cmocka_unit_test(test_lanes),     cmocka_unit_test(test_bilinear),
+      cmocka_unit_test(test_blocks), cmocka_unit_test(test_sum_parts), cmocka_unit_test(test_turning_points),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -587,6 +587,22 @@ def conv_dynamic_weights(net):
     return [[net.uniform(-1, 1, 1, 4, 8, 8), net.uniform(-0.3, 0.3, 6, 4, 3, 3), net.uniform(-1, 1, 1, 5)]]
 
 
+@model("Conv whose input and weights are computed and take more than a cache: the sum over the channels in parts, that "
+       "of every second place of two images, too")
+def conv_in_parts(net):
+    code, x = net.input("code", F32, 96, 4), net.input("x", F32, 4, 2 * 144)
+    w = net.op("Reshape", net.op("MatMul", code, net.const(net.uniform(-1, 1, 4, 128 * 9))), [96, 128, 3, 3])
+    maps = net.op("MatMul", net.const(net.uniform(-1, 1, 128, 4)), x)
+    maps = net.op("Transpose", net.op("Reshape", maps, [128, 2, 12, 12]), perm=[1, 0, 2, 3])
+    y = net.op("Conv", maps, w, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    z = net.op("Conv", maps, w, kernel_shape=[3, 3], strides=[2, 2])
+    net.reduce("ReduceMax", net.op("Relu", y), [2], 0, out="y")
+    net.reduce("ReduceMin", z, [2], 0, out="z")
+    net.output("y", F32, 2, 96, 12)
+    net.output("z", F32, 2, 96, 5)
+    return [[net.uniform(-1, 1, 96, 4), net.uniform(-1, 1, 4, 2 * 144)]]
+
+
 @model("products of something computed: channels scaled by a gate that looks at all of them before a 1x1 Conv, scaled "
        "rows before a MatMul, bytes as a MatMul's rows; symbolic batch")
 def computed_rows(net):
