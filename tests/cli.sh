@@ -89,6 +89,8 @@ e 1 'the accuracy budget cannot be kept' "quantize $digits --data $all --accurac
 e 2 'accuracy-budget 40: a number with % or dB behind it' \
   "quantize $digits --data $all --accuracy-budget 40 -o $work/q.onnx"
 e 0 '^kernels of one run: [0-9.]* -> [0-9.]* ms' "quantize $digits --data $all --only-faster -o $work/q.onnx"
+e 0 '^output scores: SQNR' "quantize $digits --data $all --smooth auto --per-channel -o $work/q.onnx"
+e 2 '--smooth 1.5: auto, or a number above 0 and at most 1' "quantize $digits --data $all --smooth 1.5 -o $work/q.onnx"
 e 2 'the quantised model is written as NAME.onnx' "quantize $digits --data $all -o $work/q.txt"
 e 0 '"kept": null' "quantize $digits --data $all -o $work/q.onnx --json"; empty err
 e 2 'quantised already' "quantize $work/q.onnx --data $all -o $work/q2.onnx"

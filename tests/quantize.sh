@@ -77,6 +77,7 @@ if "$python" -c 'import numpy, onnx, onnxruntime' 2>/dev/null; then
     "$python" "$here/tools/quantized_peer.py" same "$einkorn" "$work/$m.onnx" "$data" >"$work/out" 2>&1 && ok ||
       bad "$m: onnxruntime"
   done
+  "$python" "$here/tools/quantized_peer.py" outliers "$einkorn" >"$work/out" 2>&1 && ok || bad "outliers"
   IFS=: read -ra folders <<<"$EK_TEST_MODELS"
   for f in "${folders[@]}"; do
     [ -f "$f/mnist_cnn/mnist.onnx" ] && [ -d "$f/data_mnist" ] || continue

@@ -584,6 +584,10 @@ typedef struct ek_quantize_options {
   double least_sqnr;
   double most_changed;
   int only_faster; /* layers that take longer in int8 than in f32, measured on this machine, stay as they are */
+  /* SmoothQuant: channels of a layer's input are divided by factors max|x|^smooth / max|w|^(1 - smooth), those of its
+   * constant multiplied by them; above 0, at most 1. 0: for each tensor the best exponent, or none, by the expected
+   * error. Below 0 (default): nothing is divided. */
+  double smooth;
 } ek_quantize_options;
 EK_API void ek_quantize_options_init(ek_quantize_options *o);                     /* the defaults */
 EK_API void ek_quantize_options_init_sized(ek_quantize_options *o, size_t bytes); /* the same of so many bytes */

@@ -35,7 +35,7 @@ class Quantized(NamedTuple):
 
 
 def quantize(model, samples, path, *, method="minmax", percentile=99.999, per_channel=False, exclude=(),
-             least_sqnr=0.0, most_changed=None, only_faster=False, **options):
+             least_sqnr=0.0, most_changed=None, only_faster=False, smooth=None, **options):
     """Writes an int8 model of an f32 one, with QuantizeLinear and DequantizeLinear of the ONNX standard: a Quantized.
 
     model         as for compile()
@@ -49,11 +49,14 @@ def quantize(model, samples, path, *, method="minmax", percentile=99.999, per_ch
     least_sqnr    a budget: layers stay f32 until the SQNR of each output is at least so many dB
     most_changed  a budget: so many of a hundred rows of the outputs may have another greatest element
     only_faster   layers that take longer in int8 than in f32, measured on this machine, stay as they are
+    smooth        SmoothQuant: so much of the magnitudes of a layer's input (above 0, at most 1) moves, channel by
+                  channel, into its weights; "auto": what makes the error least
     options       as for compile()
     """
     chosen = _options(**options)
     with Module(model, dict(chosen, evaluate=1, cache=None, watch=[])) as module:
         found = module._quantize(chosen, [dict(sample) for sample in samples], os.fspath(path),
                                  _choice("method", method, _METHODS), percentile, bool(per_channel), list(exclude),
-                                 least_sqnr, -1.0 if most_changed is None else most_changed, bool(only_faster))
+                                 least_sqnr, -1.0 if most_changed is None else most_changed, bool(only_faster),
+                                 -1.0 if smooth is None else 0.0 if smooth == "auto" else float(smooth))
     return Quantized(**dict(found, layers=[QuantizedLayer(*row) for row in found["layers"]]))

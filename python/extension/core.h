@@ -128,7 +128,8 @@ PyObject *states_snapshot(module_object *m, ek_run *r);
 PyObject *states_restore(module_object *m, ek_run *r, PyObject *dict);
 
 /* ---- quantize.c -------------------------------------------------------------------------------- */
-/* _quantize(options, samples, path, method, percentile, per_channel, exclude, least_sqnr, most_changed, only_faster)
+/* _quantize(options, samples, path, method, percentile, per_channel, exclude, least_sqnr, most_changed, only_faster,
+ *           smooth)
  * -> dict */
 PyObject *module_quantize(PyObject *self, PyObject *args);
 

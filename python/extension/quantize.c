@@ -62,9 +62,9 @@ PyObject *module_quantize(PyObject *self, PyObject *args) {
   options compile;
   ek_quantize_options o;
   ek_quantize_options_init(&o);
-  if (!PyArg_ParseTuple(args, "O!O!sidpO!ddp", &PyDict_Type, &dict, &PyList_Type, &samples, &path, &method,
+  if (!PyArg_ParseTuple(args, "O!O!sidpO!ddpd", &PyDict_Type, &dict, &PyList_Type, &samples, &path, &method,
                         &o.percentile, &o.per_channel, &PyList_Type, &exclude, &o.least_sqnr, &o.most_changed,
-                        &o.only_faster) ||
+                        &o.only_faster, &o.smooth) ||
       !options_from(dict, &compile))
     return NULL;
   for (Py_ssize_t i = 0; i < PyList_Size(exclude); i++) {

@@ -86,6 +86,7 @@ typedef struct cli {
   bool layers;               /* --layers */
   bool per_channel;          /* --per-channel */
   bool only_faster;          /* --only-faster */
+  const char *smooth;        /* --smooth: auto, or a number; NULL */
   bool table;                /* --table */
   bool json;                 /* --json */
   bool verbose;              /* --verbose */

@@ -51,6 +51,10 @@ const option options[] = {
      "with --method percentile: so many of a hundred absolute values are within (default 99.999)"},
     {"per-channel", 0, NULL, O_FLAG, AT(per_channel), CMD_QUANTIZE,
      "constants have a scale for each output channel: smaller errors, the same speed"},
+    {"smooth", 0, "auto|ALPHA", O_TEXT, AT(smooth), CMD_QUANTIZE,
+     "SmoothQuant: so much (above 0, at most 1) of the magnitudes of a layer's input moves, channel by channel, into "
+     "its "
+     "weights; auto: for each input what makes the error least"},
     {"accuracy-budget", 0, "0.5%|40dB", O_TEXT, AT(budget), CMD_QUANTIZE,
      "layers that cost the outputs most, by measurement, stay f32 until at most so many of a hundred rows of the "
      "outputs "

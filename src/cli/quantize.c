@@ -39,6 +39,14 @@ static bool read_budget(cli *k, ek_quantize_options *o) {
   return true;
 }
 
+/* --smooth: auto, or a number above 0. */
+static bool read_smooth(cli *k, ek_quantize_options *o) {
+  char *end;
+  if (!k->smooth) return true;
+  o->smooth = strcmp(k->smooth, "auto") ? num_parse(k->c, k->smooth, &end) : 0;
+  return !strcmp(k->smooth, "auto") || (end != k->smooth && !*end && o->smooth > 0 && o->smooth <= 1);
+}
+
 /* ---- telling --------------------------------------------------------------------------------- */
 static const char *decibels(cli *k, double x) {
   return isnan(x) ? "not known" : isinf(x) ? "no difference" : arena_fmt(k->a, "%.1f dB", x);
@@ -141,6 +149,10 @@ int cmd_quantize(cli *k) {
                                "error: --accuracy-budget %s: a number with %% or dB behind it is expected, such as "
                                "0.5%% or 40dB",
                                k->budget));
+  if (!read_smooth(k, &o))
+    return fail_text(
+        k, EK_USAGE,
+        arena_fmt(k->a, "error: --smooth %s: auto, or a number above 0 and at most 1, is expected", k->smooth));
   vec_push(k->a, k->exclude, NULL);
   o.options = &compile, o.samples = data_samples(data), o.sample = data_sample, o.sample_user = data;
   o.method = (ek_quantize_method)k->method, o.percentile = k->percentile, o.per_channel = k->per_channel,

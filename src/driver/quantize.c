@@ -2,6 +2,8 @@
  *
  *   1. The graph is read as the standard has it, simplified, and each node's formula tells whether it is a layer
  *      (quantize/product.c).
+ *      Where it is asked for, magnitudes of channels move into weights (quantize_smooth.c), and the model with these
+ *      takes the place of the first one.
  *   2. The model is compiled with kernels that count what the layers' inputs hold (quantize/observe.c), and runs once
  *      on each sample (quantize_run.c). Ranges follow (quantize/range.c).
  *   3. Layers are kept that are slower in int8, where that is asked for (quantize_time.c), and with a budget those that
@@ -74,6 +76,11 @@ static void find_layers(quantiser *q, pipeline *p) {
     emodule *m = has_region(n) ? NULL : formula(p, n, inputs);
     vec_push(q->a, names, n->name);
     const bool out = excluded(q, n->name, hit);
+    if (m) {
+      quant_formula *f = NEW(q->a, quant_formula);
+      *f = (quant_formula){m, inputs};
+      map_putu(q->formulas, (uint64_t)(uintptr_t)n, (uint64_t)(uintptr_t)f);
+    }
     if (!m || !quantize_layer(m, n, inputs, &x)) continue;
     if (out) x.kept = "excluded";
     vec_push(q->a, q->layers, x);
@@ -98,6 +105,7 @@ static bool observable(const quantiser *q, const value *v) {
 }
 static void find_tensors(quantiser *q) {
   bool some = false;
+  q->seen.n = 0;
   for (uint32_t i = 0; i < q->layers.n; i++) {
     quant_layer *x = &q->layers.v[i];
     if (!x->kept && !(observable(q, x->f[0].v) && observable(q, x->f[1].v)))
@@ -114,18 +122,32 @@ static void find_tensors(quantiser *q) {
            q->layers.n ? "every layer stays as it is" : "no node is a sum of products of two f32 tensors",
            b.n ? b.s : "");
 }
+static ek_code know_values(quantiser *q) {
+  const ek_value_info *v;
+  size_t n;
+  const ek_code e = ek_model_values(q->base, &v, &n);
+  q->known = map_new(q->a);
+  for (size_t i = 0; !e && i < n; i++) map_puts(q->known, v[i].name, 1);
+  return e;
+}
+ek_code quantize_find_tensors(quantiser *q) {
+  volatile ek_code code = know_values(q);
+  CTX_TRY(q->c) {
+    if (!code) find_tensors(q);
+  }
+  CTX_CATCH { code = session_done(q->m->s, q->c, EK_FAILED); }
+  return code;
+}
 static void as_in_file(pipeline *p, void *env) {
   (void)env;
   p->standard = true;
 }
 static ek_code survey(pipeline *p, void *env) {
   quantiser *q = env;
-  const ek_value_info *v;
-  size_t n;
-  q->known = map_new(p->a), q->c = p->c, q->a = p->a, q->g = p->g;
+  q->c = p->c, q->a = p->a, q->g = p->g, q->formulas = map_new(p->a);
   q->trial = arena_fmt(p->a, "%.*s.trial.onnx", (int)strlen(q->path) - 5, q->path);
-  if (ek_model_values(q->m, &v, &n)) return EK_FAILED;
-  for (size_t i = 0; i < n; i++) map_puts(q->known, v[i].name, 1);
+  q->smooth = arena_fmt(p->a, "%.*s.smooth.onnx", (int)strlen(q->path) - 5, q->path);
+  if (know_values(q)) return EK_FAILED;
   const ops_sources ops = own_ops_sources(p->c, q->m->ops, q->m->nops);
   simplify_graph(p, &ops);
   find_layers(q, p);
@@ -180,7 +202,7 @@ static ek_code measure(quantiser *q) {
   const uint32_t n = q->layers.n + q->g->outputs.n;
   noise *x = NEWN(q->a, noise, n + 1);
   const char **watch = NEWN(q->a, const char *, q->layers.n + 1);
-  side a = {.m = q->m}, b = {0};
+  side a = {.m = q->base}, b = {0};
   for (uint32_t i = 0; i < n; i++)
     x[i].name = i < q->layers.n ? q->layers.v[i].n->out.v[0]->source : q->g->outputs.v[i - q->layers.n]->source;
   for (uint32_t i = 0, k = 0; i < q->layers.n; i++) { /* what has this name in both files */
@@ -216,6 +238,9 @@ static ek_code check_options(quantiser *q, const ek_quantize_options *given) {
     return session_fail(s, EK_USAGE, "ek_quantize: there is no method %d", (int)q->want.method);
   if (!(q->want.least_sqnr >= 0 && q->want.most_changed <= 100))
     return session_fail(s, EK_USAGE, "ek_quantize: a budget is a number of dB, or a share of rows from 0 to 100");
+  if (!(q->want.smooth <= 1))
+    return session_fail(s, EK_USAGE, "ek_quantize: smooth is at most 1, 0 to search, below 0 for none, not %g",
+                        q->want.smooth);
   if (!(q->want.percentile > 0 && q->want.percentile <= 100))
     return session_fail(s, EK_USAGE, "ek_quantize: the percentile must be above 0 and at most 100, not %g",
                         q->want.percentile);
@@ -225,7 +250,7 @@ ek_code ek_quantize(ek_model *m, const ek_quantize_options *given, const char *p
   enum { HELD_OUT = 5 /* one of so many samples is compared on only */ };
   if (out) *out = (ek_quantized){0};
   if (!m || !given || !path || !out) return session_null(m ? m->s : NULL);
-  quantiser q = {.m = m, .path = path, .r = out};
+  quantiser q = {.m = m, .base = m, .path = path, .r = out};
   ek_quantize_options_init(&q.want), ek_options_init(&q.o);
   ek_code e = check_options(&q, given);
   q.o.cache = NULL, q.o.watch = NULL, q.o.states = NULL, q.o.profile = 0, q.o.evaluate = 0, q.o.stop_after = NULL,
@@ -235,6 +260,7 @@ ek_code ek_quantize(ek_model *m, const ek_quantize_options *given, const char *p
   ctx *c = NULL;
   if (!e) e = in_pipe(m, &q.o, as_in_file, survey, &q, &c);
   q.c = c;
+  if (!e) e = quantize_smooth_channels(&q);
   if (!e) e = quantize_calibrate(&q);
   if (!e) find_ranges(&q);
   if (!e) e = quantize_keep_slower(&q);
@@ -242,6 +268,7 @@ ek_code ek_quantize(ek_model *m, const ek_quantize_options *given, const char *p
   if (!e) e = quantize_write(&q, path);
   if (!e) e = quantize_time(&q, path);
   if (!e) e = measure(&q);
+  quantize_close_smooth(&q);
   ctx_free(m->s->scratch);
   m->s->scratch = c; /* the result's texts */
   if (!e)

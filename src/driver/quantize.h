@@ -23,15 +23,18 @@ typedef struct side {
 } side;
 typedef struct quantiser {
   ek_model *m;              /* the model */
+  ek_model *base;           /* what is quantised: the model, or the same with smoothed channels */
   ek_quantize_options want; /* what is asked for */
   ek_options o;             /* how models are compiled */
   const char *path;         /* what is written */
+  const char *smooth;       /* where the model with smoothed channels is written */
   const char *trial;        /* where models are written that are only measured */
   ctx *c;                   /* context of the graph; NULL: not there yet */
   arena *a;                 /* its memory */
   graph *g;                 /* the graph */
   map *known;               /* names of what the model computes, as its file has them */
   VEC(quant_layer) layers;  /* nodes with products */
+  map *formulas;            /* node -> its quant_formula */
   double *alone;            /* of each layer: SQNR of the outputs where it alone is quantised; NaN: not measured */
   double *before;           /* of each layer: milliseconds in the model as it was; NULL: not measured */
   double *after;            /* of each layer: milliseconds in the quantised model; NULL: not measured */
@@ -55,6 +58,14 @@ void quantize_close(side *s);
 ek_code quantize_compare(quantiser *q, const side *a, const side *b, size_t samples, noise *x, uint32_t n);
 double quantize_decibels(const noise *x);
 ek_code quantize_progress(quantiser *q, const char *phase, double done);
+void quantize_name_inputs(quantiser *q, ek_module *code); /* q->in gets the names of the model's inputs */
+
+/* ---- quantize.c ------------------------------------------------------------------------------- */
+ek_code quantize_find_tensors(quantiser *q); /* q->seen: the tensors that the layers read, as q->base has them */
+
+/* ---- quantize_smooth.c: SmoothQuant ------------------------------------------------------------ */
+ek_code quantize_smooth_channels(quantiser *q); /* where it is asked for: q->g, its layers and q->base become others */
+void quantize_close_smooth(quantiser *q);
 
 /* ---- quantize_search.c: the budget ------------------------------------------------------------ */
 ek_code quantize_write(quantiser *q, const char *path); /* the layers that are not kept, quantised, as a file */

@@ -51,7 +51,7 @@ static ek_code bins_of(quantiser *q, ek_run *run) {
   }
   return EK_OK;
 }
-static void name_inputs(quantiser *q, ek_module *code) {
+void quantize_name_inputs(quantiser *q, ek_module *code) {
   q->nin = (size_t)ek_module_inputs(code);
   q->in = NEWN(q->a, ek_array, q->nin + 1);
   for (size_t k = 0; k < q->nin; k++) q->in[k].name = arena_strdup(q->a, code->d->in[k].name);
@@ -67,9 +67,9 @@ ek_code quantize_calibrate(quantiser *q) {
   const inner_options counting = {.edit = add_statistics, .edit_env = q, .edit_ops = quantize_operators};
   ek_module *code = NULL;
   ek_run *run = NULL;
-  ek_code e = compile_inner(q->m, &q->o, &counting, &code);
+  ek_code e = compile_inner(q->base, &q->o, &counting, &code);
   if (!e) e = ek_run_create(code, q->o.threads, &run);
-  if (!e) name_inputs(q, code);
+  if (!e) quantize_name_inputs(q, code);
   for (size_t i = 0; !e && i < q->end_observed; i++) {
     e = quantize_take(q, i);
     if (!e) e = quantize_run(q, run);

@@ -122,7 +122,7 @@ static ek_code search(searching *s) {
   quantiser *q = s->q;
   const size_t all = q->want.samples - q->first_compared;
   s->planned = s->layers + 8;
-  s->f32.m = q->m;
+  s->f32.m = q->base;
   ek_code e = quantize_open(q, &s->f32, NULL);
   if (!e) e = trial(s, all);
   if (e || s->enough) return e;

@@ -32,7 +32,7 @@ static node *added_node(graph *g, const char *op, const char *domain, value *in,
   return n;
 }
 const char *quantize_observed(arena *a, uint32_t i, quant_statistic what) {
-  static const char *const words[] = {"least", "greatest", "counted", "counts"};
+  static const char *const words[] = {"least", "greatest", "counted", "counts", "square"};
   return arena_fmt(a, "quantize.%s.%u", words[what], i);
 }
 void quantize_observe(graph *g, const char *const *names, uint32_t n, bool bins) {
@@ -56,6 +56,33 @@ void quantize_observe(graph *g, const char *const *names, uint32_t n, bool bins)
     graph_tie(g, out, counts->source);
   }
   graph_states_last(g);
+}
+static value *all_but(graph *g, uint32_t rank, int32_t axis) {
+  int64_t *axes = NEWN(ctx_arena(g->c), int64_t, rank + 1);
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < rank; i++)
+    if ((int32_t)i != axis) axes[n++] = i;
+  const ndarray d = {.type = ET_I64, .rank = 1, .dims = {n}, .data = (const uint8_t *)axes, .bytes = n * sizeof *axes};
+  return graph_const(g, "quantize.axes", &d);
+}
+void quantize_observe_channels(graph *g, const quant_channels *x, uint32_t n) {
+  static const char *const ops[] = {"ReduceMin", "ReduceMax", "ReduceMean"};
+  static const quant_statistic what[] = {QUANT_LEAST, QUANT_GREATEST, QUANT_SQUARE};
+  arena *a = ctx_arena(g->c);
+  for (uint32_t i = 0; i < n; i++) {
+    value *v = find(g, x[i].v->source), *squares = graph_value(g, arena_fmt(a, "quantize.squares.%u", i));
+    node *mul = graph_node(g, "Mul", "", squares->name);
+    vec_push(a, mul->in, v);
+    vec_push(a, mul->in, v);
+    vec_push(a, mul->out, squares);
+    squares->def = mul;
+    for (int k = 0; k < 3; k++) {
+      node *r = added_node(g, ops[k], "", what[k] == QUANT_SQUARE ? squares : v, quantize_observed(a, i, what[k]));
+      vec_push(a, r->in, all_but(g, x[i].v->rank, x[i].axis));
+      node_set_int(g, r, "keepdims", 0);
+      node_set_int(g, r, "noop_with_empty_axes", 1);
+    }
+  }
 }
 quant_stats quantize_nothing(void) { return (quant_stats){.lo = INFINITY, .hi = -INFINITY}; }
 bool quantize_add(quant_stats *s, float lo, float hi) {

@@ -17,18 +17,16 @@ typedef struct form {
 } form;
 
 /* ---- one expression -------------------------------------------------------------------------- */
-/* The value of the stage that is read, at the place where it is read; 0: it has no such form. */
-static ex written_in(form *f, ex load) {
-  emodule *m = f->m;
+ex quantize_written_in(emodule *m, ex load) {
   const ex_node n = *exn(m, load);
   const tensor *t = xt(m, n.tensor);
   if (t->kind != TK_STAGE || n.otherwise) return 0;
   const stage *s = xs(m, t->stage);
   if (!s->value || s->updates.n || s->recurrence) return 0;
   const uint32_t nd = expr_ndigits(s);
-  digit *d = NEWN(f->a, digit, nd + 1);
-  sz *by = NEWN(f->a, sz, nd + 1);
-  atom *vars = NEWN(f->a, atom, nd + 1);
+  digit *d = NEWN(m->a, digit, nd + 1);
+  sz *by = NEWN(m->a, sz, nd + 1);
+  atom *vars = NEWN(m->a, atom, nd + 1);
   expr_digits(s, d);
   for (uint32_t i = 0; i < nd; i++) vars[i] = d[i].var;
   return expr_comps(m, t->stage, n.args, by, NULL, NULL) ? expr_subst_vars(m, s->value, vars, by, nd) : 0;
@@ -54,7 +52,7 @@ static void take_terms(form *f, ex e, bool scaled) {
     f->other = true;
     return;
   }
-  const ex inner = written_in(f, e);
+  const ex inner = quantize_written_in(f->m, e);
   if (inner)
     take_terms(f, inner, scaled);
   else if (xt(f->m, n.tensor)->kind == TK_STAGE)
@@ -64,17 +62,18 @@ static void take_terms(form *f, ex e, bool scaled) {
 }
 /* The element of an input or constant that a factor is; 0: it is more than that. */
 static ex element(form *f, ex e) {
-  while (e && exn(f->m, e)->kind == EX_LOAD && xt(f->m, exn(f->m, e)->tensor)->kind == TK_STAGE) e = written_in(f, e);
+  while (e && exn(f->m, e)->kind == EX_LOAD && xt(f->m, exn(f->m, e)->tensor)->kind == TK_STAGE)
+    e = quantize_written_in(f->m, e);
   return e && exn(f->m, e)->kind == EX_LOAD ? e : 0;
 }
 
 /* ---- factors --------------------------------------------------------------------------------- */
-static value *value_of(const form *f, ex load, const node *n, value *const *inputs) {
-  const tid t = exn(f->m, load)->tensor;
-  for (uint32_t i = 0; i < f->m->inputs.n; i++)
-    if (f->m->inputs.v[i].t == t) return inputs[i];
+value *quantize_value_of(const emodule *m, ex load, const node *n, value *const *inputs) {
+  const tid t = exn(m, load)->tensor;
+  for (uint32_t i = 0; i < m->inputs.n; i++)
+    if (m->inputs.v[i].t == t) return inputs[i];
   for (uint32_t i = 0; i < n->in.n; i++)
-    if (n->in.v[i] && n->in.v[i]->data && n->in.v[i]->data->data == xt(f->m, t)->data.data) return n->in.v[i];
+    if (n->in.v[i] && n->in.v[i]->data && n->in.v[i]->data->data == xt(m, t)->data.data) return n->in.v[i];
   return NULL;
 }
 /* The axis whose index has variables, and none of the sum's; -1: there is none, or more than one. */
@@ -91,13 +90,36 @@ static int32_t free_axis(const form *f, ex load, const ex_node *sum) {
   }
   return found;
 }
+int32_t quantize_own_axis(const emodule *m, ex load, atom var) {
+  const ex_node *l = exn(m, load);
+  int32_t found = -1;
+  for (uint32_t i = 0; i < l->nargs; i++) {
+    atom x;
+    if (!sym_uses(m->c, l->args[i], var)) continue;
+    if (found >= 0 || !sym_is_atom(m->c, l->args[i], &x) || x != var) return -1;
+    found = (int32_t)i;
+  }
+  return found;
+}
+/* The longest axes of both factors over which the sum runs in step. */
+static void find_channels(const form *f, const ex load[2], const ex_node *sum, quant_layer *out) {
+  int64_t most = 0;
+  out->f[0].channel = out->f[1].channel = -1;
+  for (uint32_t i = 0; i < sum->nargs; i++) {
+    const int64_t n = sym_int_or(f->m->c, sym_extent(f->m->c, sum->args[i]), 0);
+    const int32_t x = quantize_own_axis(f->m, load[0], sum->args[i]),
+                  w = quantize_own_axis(f->m, load[1], sum->args[i]);
+    if (x < 0 || w < 0 || n <= most) continue;
+    out->f[0].channel = x, out->f[1].channel = w, most = n;
+  }
+}
 /* A constant that is added and has an element for each place of the second factor's axis. */
 static value *bias_of(const form *f, ex weight, const quant_layer *q, value *const *inputs) {
   emodule *m = f->m;
   for (uint32_t i = 0; i < f->added.n && q->f[1].axis >= 0 && !f->scaled; i++) {
     const addend *x = &f->added.v[i];
     const ex_node *l = exn(m, x->load);
-    value *v = value_of(f, x->load, q->n, inputs);
+    value *v = quantize_value_of(f->m, x->load, q->n, inputs);
     if (!x->scaled && v && v->data && v->type == ET_F32 && l->nargs == 1 &&
         sym_eq(m->c, l->args[0], exn(m, weight)->args[q->f[1].axis]) &&
         sym_eq(m->c, v->dims[0], q->f[1].v->dims[q->f[1].axis]))
@@ -153,15 +175,17 @@ static const char *match(form *f, value *const *inputs, quant_layer *out) {
   ex load[2];
   for (int i = 0; i < 2; i++) {
     load[i] = element(f, body.args[i]);
-    out->f[i].v = load[i] ? value_of(f, load[i], out->n, inputs) : NULL;
+    out->f[i].v = load[i] ? quantize_value_of(m, load[i], out->n, inputs) : NULL;
     if (!out->f[i].v) return "a factor of its products is more than an input";
     out->f[i].axis = free_axis(f, load[i], &sum);
   }
   if (out->f[0].v->data && out->f[1].v->data) return "it is constant";
   if (out->f[0].v->data) {
     const quant_factor constant = out->f[0];
-    out->f[0] = out->f[1], out->f[1] = constant, load[1] = load[0];
+    const ex first = load[0];
+    out->f[0] = out->f[1], out->f[1] = constant, load[0] = load[1], load[1] = first;
   }
+  find_channels(f, load, &sum, out);
   if (out->f[1].v->data) out->bias = bias_of(f, load[1], out, inputs);
   return NULL;
 }

@@ -20,6 +20,8 @@ typedef struct quant_factor {
   /* the axis of `v` along which each result reads one place, so that it may have a scale for each; -1: there is none,
    * or more than one */
   int32_t axis;
+  /* the axis of `v` over which the sum runs, and the other factor's `channel` with it; -1: there is none */
+  int32_t channel;
 } quant_factor;
 typedef struct quant_layer {
   node *n;           /* the node */
@@ -31,6 +33,11 @@ typedef struct quant_layer {
 /* m: the formula of n alone, whose inputs are `inputs` in this order, and whose first output is n's first one. False:
  * n multiplies no two tensors. True: it does; out->kept says why it cannot be quantised, if so. */
 bool quantize_layer(emodule *m, node *n, value *const *inputs, quant_layer *out);
+ex quantize_written_in(emodule *m, ex load); /* the value of the stage read, at the place where it is read; 0: none */
+/* The input or constant of n that is read; NULL: a stage. */
+value *quantize_value_of(const emodule *m, ex load, const node *n, value *const *inputs);
+/* The only axis whose index uses the variable, if it is nothing but that; -1: there is none. */
+int32_t quantize_own_axis(const emodule *m, ex load, atom var);
 
 /* ---- observe.c: what values does a tensor have? ---------------------------------------------- */
 enum { QUANT_BINS = 1 << 16 /* one for each value of the upper half of an f32 */ };
@@ -39,14 +46,60 @@ typedef struct quant_stats {
   float hi;            /* greatest value; below lo: nothing was seen */
   const int64_t *bins; /* QUANT_BINS numbers: how many values had this sign, exponent and 7 bits; NULL: not counted */
 } quant_stats;
-typedef enum { QUANT_LEAST, QUANT_GREATEST, QUANT_COUNTED, QUANT_COUNTS } quant_statistic;
+typedef enum { QUANT_LEAST, QUANT_GREATEST, QUANT_COUNTED, QUANT_COUNTS, QUANT_SQUARE } quant_statistic;
 extern const char *const quantize_operators; /* definitions, in the notation, of what quantize_observe adds */
 /* The graph gets outputs for the tensors of these names: of tensor i the least and the greatest value of a run; and,
  * with bins, the state QUANT_COUNTS. */
 void quantize_observe(graph *g, const char *const *names, uint32_t n, bool bins);
+typedef struct quant_channels { /* of a tensor along an axis */
+  value *v;                     /* the tensor */
+  int32_t axis;                 /* its axis */
+  int64_t n;                    /* places on it */
+  float *lo;                    /* least value of each */
+  float *hi;                    /* greatest value of each */
+  double *square;               /* mean of the squares of each */
+} quant_channels;
+/* The same for the channels of tensors: QUANT_LEAST, QUANT_GREATEST and QUANT_SQUARE of a run, each a vector. */
+void quantize_observe_channels(graph *g, const quant_channels *x, uint32_t n);
 const char *quantize_observed(arena *a, uint32_t i, quant_statistic what); /* name of an output, or of the state */
 quant_stats quantize_nothing(void);                                        /* of a tensor that was not seen yet */
 bool quantize_add(quant_stats *s, float lo, float hi); /* the limits of a run; false: they are no finite numbers */
+
+/* ---- fold.c: what scales a tensor, channel by channel? ---------------------------------------- */
+typedef struct quant_formula {
+  emodule *m;     /* the formula of a node, as quantize_layer takes it */
+  value **inputs; /* its inputs */
+} quant_formula;
+typedef struct quant_gain {
+  node *n;      /* the node that reads it */
+  value *v;     /* a constant: where it is multiplied along `axis`, the tensor is, along its channels */
+  int32_t axis; /* its axis */
+} quant_gain;
+typedef struct quant_scalable {
+  const graph *g;        /* the graph */
+  arena *a;              /* memory */
+  const map *formulas;   /* node -> its quant_formula */
+  const map *fixed;      /* constants that may not be multiplied */
+  VEC(quant_gain) gains; /* found: constants that are multiplied together */
+} quant_scalable;
+/* Can the tensor be multiplied along an axis, by constants that are multiplied? It must have `readers` uses. */
+bool quantize_scalable(quant_scalable *s, value *v, int32_t axis, uint32_t readers);
+
+/* ---- smooth.c: magnitudes of channels move into weights --------------------------------------- */
+typedef struct quant_smoothing {
+  graph *g;            /* the graph */
+  arena *a;            /* memory for what is added to it */
+  quant_layer *layers; /* layers */
+  uint32_t nlayers;    /* how many */
+  const map *formulas; /* node -> its quant_formula */
+  double alpha;        /* how much of the magnitudes moves: above 0, at most 1; 0: what makes the error least */
+  bool per_channel;    /* constants will have a scale for each output channel */
+} quant_smoothing;
+/* Does the layer multiply x by a constant and sum over these channels? */
+bool quantize_reads_channels(const quant_layer *l, const quant_channels *x);
+/* Divides the tensor's channels by factors, and multiplies those of the constants that layers multiply it with. The
+ * layers of s are the graph's after that. Tensors must come in the reverse of the graph's order. */
+void quantize_smooth(const quant_smoothing *s, const quant_channels *x);
 
 /* ---- range.c: which values have a code? ------------------------------------------------------ */
 typedef enum { QUANT_MINMAX, QUANT_PERCENTILE, QUANT_ENTROPY, QUANT_MSE } quant_method;

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 /* after the standard headers */
@@ -185,6 +186,76 @@ static void faster(void **state) {
   assert_true(f->r.layers[0].ms_before > 0 && f->r.layers[1].ms_before > 0);
   assert_true(f->r.layers[0].ms_before + f->r.layers[1].ms_before <= f->r.ms_before * 1.001);
 }
+/* ---- channels of large magnitude ---------------------------------------------------------------- */
+/* A gain of 90 in the first channel of a normalisation, an input whose last channel is the largest. */
+static const char outliers[] =
+    "graph \"g\" ir 8 opset 17 {\n"
+    "  input x: f32[N, 4]\n"
+    "  const gain: f32[4] = [90, 1, 1, 1]\n"
+    "  const shift: f32[4] = [9, 0.1, 0.2, 0.3]\n"
+    "  const w: f32[4, 3] = [0.01, 0.02, -0.01, 0.7, -0.9, 0.3, 0.2, 0.8, -0.6, 0.9, 0.1, 0.5]\n"
+    "  const u: f32[4, 2] = [0.02, -0.01, 0.3, 0.4, -0.8, 0.7, 0.6, 0.1]\n"
+    "  const v: f32[4, 2] = [0.5, 0.6, 0.7, -0.8, 0.4, 0.3, 0.002, -0.003]\n"
+    "  n: f32[N, 4] = LayerNormalization(x, gain, shift) {axis = -1} \"norm\"\n"
+    "  a: f32[N, 3] = MatMul(n, w) \"first\"\n"
+    "  b: f32[N, 2] = MatMul(n, u) \"second\"\n"
+    "  c: f32[N, 2] = MatMul(x, v) \"third\"\n"
+    "  output a\n  output b\n  output c\n}\n";
+static void lacks(const char *text, const char *what) {
+  if (strstr(text, what)) fail_msg("%s in\n%s", what, text);
+}
+static void smoothed(void **state) {
+  fixture *f = *state;
+  ek_model *m;
+  double before[3];
+  assert_int_equal(ek_load_memory(f->s, outliers, sizeof outliers - 1, "outliers", &m), EK_OK);
+  for (int i = 0; i < ROWS; i++) f->data[i][3] *= 100;
+  f->o.per_channel = 1;
+  assert_int_equal(ek_quantize(m, &f->o, OUT, &f->r), EK_OK);
+  assert_int_equal(f->r.output_count, 3);
+  for (int i = 0; i < 3; i++) before[i] = f->r.outputs[i].sqnr;
+  for (int given = 0; given < 2; given++) {
+    f->o.smooth = given ? 0.5 : 0; /* 0: searched */
+    if (ek_quantize(m, &f->o, OUT, &f->r)) fail_msg("%s", ek_message(f->s));
+    for (int i = 0; i < 3; i++)
+      if (!(f->r.outputs[i].sqnr >= before[i] + 10))
+        fail_msg("output %d: %g dB, %g without smoothing", i, f->r.outputs[i].sqnr, before[i]);
+    const char *text = written(f);
+    lacks(text, "n_Mul"); /* the gain is divided */
+    has(text, "LayerNormalization(x, gain_smoothed, shift_smoothed)");
+    has(text, "= Mul(x, x_factors) \"x_Mul\""); /* an input has nothing that could be */
+  }
+  f->o.smooth = 1.5;
+  assert_int_equal(ek_quantize(m, &f->o, OUT, &f->r), EK_USAGE);
+  has(ek_message(f->s), "smooth is at most 1");
+}
+/* What else reads the normalisation must see what it saw: there a Mul is written. */
+static void smoothed_reader(void **state) {
+  fixture *f = *state;
+  char text[sizeof outliers + 100];
+  ek_model *m;
+  const char *end = strstr(outliers, "  output a");
+  snprintf(text, sizeof text, "%.*s  d: f32[N, 4] = Tanh(n) \"other\"\n%s", (int)(end - outliers), outliers, end);
+  memcpy(strstr(text, "output b"), "output d", 8);
+  assert_int_equal(ek_load_memory(f->s, text, strlen(text), "reader", &m), EK_OK);
+  f->o.smooth = 0.5;
+  if (ek_quantize(m, &f->o, OUT, &f->r)) fail_msg("%s", ek_message(f->s));
+  assert_true(f->r.outputs[1].sqnr > 100);
+  has(written(f), "LayerNormalization(x, gain, shift)");
+  has(written(f), "= Mul(n, n_factors) \"n_Mul\"");
+}
+/* What computes a layer's input is another layer, with a maximum with 0 between: its weights and bias are divided. */
+static void smoothed_layer(void **state) {
+  fixture *f = *state;
+  f->o.smooth = 0.5, f->o.per_channel = 1;
+  if (ek_quantize(f->m, &f->o, OUT, &f->r)) fail_msg("%s", ek_message(f->s));
+  assert_true(f->r.outputs[0].sqnr > 35);
+  lacks(written(f), "r_Mul");
+  f->o.per_channel = 0; /* one scale for all weights: the codes of small channels would become coarse */
+  if (ek_quantize(f->m, &f->o, OUT, &f->r)) fail_msg("%s", ek_message(f->s));
+  assert_true(f->r.outputs[0].sqnr > 35);
+  has(written(f), "r_Mul");
+}
 static void nothing(void **state) {
   fixture *f = *state;
   static const char text[] = "graph \"g\" ir 8 opset 17 {\n  input x: f32[N, 4]\n  y: f32[N, 4] = Relu(x) \"a\"\n"
@@ -242,7 +313,8 @@ static void ranges(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-      T(codes), T(excluded), T(refused), T(budget), T(faster), T(nothing), T(ranges),
+      T(codes),    T(excluded),        T(refused),        T(budget),  T(faster),
+      T(smoothed), T(smoothed_reader), T(smoothed_layer), T(nothing), T(ranges),
 #undef T
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
