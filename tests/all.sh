@@ -20,7 +20,7 @@ units() {
   echo "$((n - f)) passed, $f failed, 0 skipped"
 }
 cmake --build "$build" -j "$jobs" --target models sequence hostile nodetest accuracy random_models random_schedules \
-  >"$build/tools.log" 2>&1 ||
+  random_integers >"$build/tools.log" 2>&1 ||
   { tail -20 "$build/tools.log"; echo "FAIL the tests' tools do not build"; echo "0 passed, 1 failed, 0 skipped"
   exit 1; }
 tier units units
@@ -53,6 +53,7 @@ else
     "$here"/models/{mlp_opset12,cnn_opset11,large_windows,wide_windows,lstm_forward,attention_causal,unet}.onnx
   tier models "$build/models" -j "$jobs" -t 300 "$here"/models/*.onnx
   tier schedules "$build/random_schedules" -n 1 -j "$jobs" "$here"/models/*.onnx
+  tier integers "$build/random_integers" -n 600 -j "$jobs"
   tier graphs "$build/random_models" -n 300 -j "$jobs" -o "$build"
   tier hostile "$here/hostile.sh" -b "$build"
   tier nodes "$here/node_tests.sh" -b "$build" -j "$jobs"

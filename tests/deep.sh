@@ -36,7 +36,7 @@ tier asan sanitized
 tier asan-mem "$build-asan/out_of_memory" "$here/models/lstm_forward.onnx"
 tier docs "$here/docs.sh" -a -b "$build" "$(dirname "$here")/docs/adding-a-pass.md"
 cmake --build "$build" -j "$jobs" --target out_of_memory random_ops random_models random_schedules models accuracy \
-  >"$build/tools.log" 2>&1 ||
+  random_integers >"$build/tools.log" 2>&1 ||
   { tail -20 "$build/tools.log"; echo "FAIL the tests' tools do not build"; failed=$((failed + 1)); }
 tier package "$here/package.sh" -w -b "$build"
 tier examples "$here/examples.sh" -d -b "$build" # downloads
@@ -52,6 +52,7 @@ if [ "$fuzz" != -f ]; then # 20000 schedules
   for t in host x86-64 x86-64-v3; do tier "$t" schedules "$t"; done
   tier formulas formulas
 fi
+[ "$fuzz" = -f ] || tier integers "$build/random_integers" -n 20000 -s 1000 -j "$jobs"
 [ "$fuzz" = -f ] || tier graphs "$build/random_models" -n 20000 -s 1000 -j "$jobs" -o "$build" -c
 [ "$fuzz" = -f ] || tier larger "$build/random_models" -n 500 -z 24 -j "$jobs" -o "$build"
 tier accuracy "$here/accuracy.sh" -b "$build"
