@@ -285,13 +285,14 @@ static uint32_t operand_at(const tensorised *by, ex load) {
   while (by->operand[o] != load) o++;
   return o;
 }
-/* The words of a panel's groups, in squares of lanes and neighbouring words, where the points of a group lie side by
- * side in memory, and its lanes do not. Returns how many points are done. */
-static int64_t pack_words(ectx *e, nest *n, const packload *k, const tile_lanes *a) {
+/* The words of a panel's groups from this one on, in squares of lanes and neighbouring words, or of fewer words where
+ * there are no more, where the points of a group lie side by side in memory, and its lanes do not. Returns how many
+ * words are done. */
+static int64_t pack_words(ectx *e, nest *n, const packload *k, const tile_lanes *a, int64_t first) {
   const tensorised *by = instruction_of(n, k->stage, k->load);
   const ex_node load = *exn(e->m, k->load);
   const int64_t g = k->group, words = sym_int_or(e->c, sym_extent(e->c, by->var), 0) / g,
-                whole = words / a->lanes * a->lanes;
+                size = min64(words - first, a->lanes), end = size ? words - (words - first) % size : first;
   const etype t = instruction_word_type(by->by, operand_at(by, k->load), 1).elem;
   const uint32_t nb = e->view.binds.n, mr = e->mr;
   const atom row = e->row;
@@ -299,20 +300,20 @@ static int64_t pack_words(ectx *e, nest *n, const packload *k, const tile_lanes 
   sz idx[MAX_RANK], coef, at, to, group = sym_int(e->c, g);
   atom word;
   lv x, rows[MAX_LANES];
-  if (a->lanes < 2 || !whole || load.otherwise || !view_plain(&e->view, k->load, idx)) return 0;
+  if (a->lanes < 2 || end == first || load.otherwise || !view_plain(&e->view, k->load, idx)) return first;
   const sz count = sym_var(e->c, "word", sym_int(e->c, words)), point = sym_muli(e->c, count, g);
   at = view_address(e->c, view_layout(&e->view, load.tensor), idx);
   if (!sym_linear(e->c, at, by->var, &coef, &at) || !sym_eq(e->c, coef, sym_int(e->c, 1)) ||
       !sym_is_atom(e->c, count, &word) || !sym_exact_div(e->c, sym_add(e->c, at, point), group, &at) ||
       !sym_exact_div(e->c, sym_replace(e->c, k->off, by->var, point), group, &to))
-    return 0;
-  e->row = word, e->mr = a->lanes;
+    return first;
+  e->row = word, e->mr = (uint32_t)size;
   view_bind(&e->view, (binding){.var = word, .base = lb_int(b, 0), .row_step = 1});
   emit_epoch(e);
   const bool can = lanes_exchange(e, t, at);
   view_unbind(&e->view, nb);
   if (can) {
-    lb_for(b, "word", lb_int(b, 0), lb_int(b, whole), lb_int(b, a->lanes), 0, &x);
+    lb_for(b, "word", lb_int(b, first), lb_int(b, end), lb_int(b, size), 0, &x);
     emit_scope(e);
     view_bind(&e->view, (binding){.var = word, .base = x, .row_step = 1});
     emit_epoch(e);
@@ -320,7 +321,7 @@ static int64_t pack_words(ectx *e, nest *n, const packload *k, const tile_lanes 
     for (e->v = 0; e->v < a->nv; e->v++) {
       e->count = e->v + 1 == a->nv ? a->count : 0;
       lanes_load_rows(e, t, from, at, et_bytes((etype)load.type), rows);
-      for (e->r = 0; e->r < a->lanes; e->r++)
+      for (e->r = 0; e->r < size; e->r++)
         lb_store(b, panel, lb_addi(b, emit_size(e, to), (int64_t)e->v * a->lanes),
                  rows[EK_PLANTED("schedule-panel-words") ? 0 : e->r]);
       e->r = 0;
@@ -332,7 +333,7 @@ static int64_t pack_words(ectx *e, nest *n, const packload *k, const tile_lanes 
   }
   e->row = row, e->mr = mr;
   emit_epoch(e);
-  return can ? whole * g : 0;
+  return can ? end : first;
 }
 /* A group of points of the panel's lanes, `rest` of them (0: all): words in which a lane's points are side by side. */
 static void pack_group(ectx *e, nest *n, const packload *k, const tile_lanes *a, lv rest) {
@@ -373,7 +374,7 @@ static void pack_groups_from(ectx *e, nest *n, const packload *k, const tile_lan
   lv x, lo = lb_int(b, 0), end = emit_size(e, sym_extent(e->c, red->v[from])), whole = end;
   if (along) {
     whole = lb_muli(b, lb_op(b, OP_IDIV, lt(ET_I64, 1), end, lb_int(b, g), 0), g);
-    const int64_t done = pack_words(e, n, k, a);
+    const int64_t done = pack_words(e, n, k, a, pack_words(e, n, k, a, 0)) * g; /* whole squares, then what is left */
     if (done == sym_int_or(e->c, sym_extent(e->c, red->v[from]), -1)) return;
     lo = lb_int(b, done);
   } else

@@ -438,9 +438,12 @@ static const example examples[] = {
      "tensor w: bf16[M, 40] input \"w\"\n"
      "tensor v: u8[N, 5, 72] input \"v\"\n"
      "tensor u: i8[M, 5, 72] input \"u\"\n"
+     "tensor s: u8[N, 32] input \"s\"\n"
+     "tensor t: i8[M, 32] input \"t\"\n"
      "stage y: f32[a<N, c<M] out = sum[k<40] f32(x[a, k]) * f32(w[c, k])\n"
+     "stage r: i32[e<N, f<M] out = sum[l<32] i32(s[e, l]) * i32(t[f, l])\n"
      "stage z: i32[b<N, d<M] out = sum[i<5, j<72] i32(v[b, i, j]) * i32(u[d, i, j])\n"
-     "output y \"y\"\noutput z \"z\"\n"},
+     "output y \"y\"\noutput z \"z\"\noutput r \"r\"\n"},
     {"products of bytes, signed and not: groups of points, the last one not whole, where the machine multiplies these",
      "N=3; N=34",
      "size N\n"
