@@ -493,13 +493,17 @@ typedef struct lane_candidate {
   bool batched; /* no two lanes share an element of any operand */
 } lane_candidate;
 
-/* How many values of the results use an element again, of the variable with most: an operand of a sum that lies in
- * steps along the lanes is then packed into scratch. */
+/* How many results, of those with the same value of x, use an element again: an operand of a sum that lies in steps
+ * along the lanes is then packed into scratch. In a short sum only those of one variable count: the rows of a tile. */
 static int64_t reuse_of(const tiling *w, const access *a, const lane_candidate *x) {
-  int64_t reuse = 0;
-  for (uint32_t d = 0; d < w->domain->n && w->reduces && a->leader && !x->reduced && !a->store; d++)
-    if (w->domain->v[d] != x->var && !address_uses(w->iv, a->address, w->domain->v[d]))
-      reuse = max64(reuse, sym_int_or(w->iv->c, sym_extent(w->iv->c, w->domain->v[d]), TYPICAL_EXTENT));
+  int64_t reuse = 1;
+  if (!w->reduces || !a->leader || x->reduced || a->store) return 0;
+  for (uint32_t d = 0; d < w->domain->n; d++) {
+    const atom v = w->domain->v[d];
+    if (v == x->var || address_uses(w->iv, a->address, v)) continue;
+    const int64_t n = sym_int_or(w->iv->c, sym_extent(w->iv->c, v), TYPICAL_EXTENT);
+    reuse = cost_hides_store(w->steps) ? sat_mul64(reuse, n) : max64(reuse, n);
+  }
   return reuse;
 }
 /* Do terms of the sum lie side by side in this access, as many as an instruction that may compute it takes at once? */
