@@ -9,7 +9,8 @@
 
 enum {
   DEPTH = 200,             /* values in each other that are looked through */
-  MOST_LOOKED_AT = 1 << 16 /* elements of a constant; larger ones that are whole bytes are kept as such (narrow.c) */
+  MOST_LOOKED_AT = 1 << 16 /* elements of a constant; of more, integers as long as all lie within 256 values, while
+                            * floats that are whole bytes are kept as such (narrow.c) */
 };
 static const interval nothing = {0};
 typedef struct interval_table {
@@ -47,8 +48,9 @@ static interval look_at_data(finder *f, tid t) {
   const uint32_t w = et_bytes(x->type);
   int64_t n;
   if (x->narrow.type) return of_type(x->narrow.type);
-  if (!x->data.data || !nd_count(&x->data, &n) || !n || n > MOST_LOOKED_AT || et_kind(x->type) == K_STR)
-    return of_type(x->type);
+  if (!x->data.data || !nd_count(&x->data, &n) || !n || et_kind(x->type) == K_STR) return of_type(x->type);
+  const bool large = n > MOST_LOOKED_AT;
+  if (large && (et_kind(x->type) == K_FLOAT || et_bits(x->type) <= 8)) return of_type(x->type);
   interval r = {true, true, INFINITY, -INFINITY};
   for (int64_t i = 0; i < n; i++) {
     const scalar s = et_load(x->type, (const uint8_t *)x->data.data + i * w);
@@ -57,6 +59,7 @@ static interval look_at_data(finder *f, tid t) {
                                                   : (double)s.i;
     if (!isfinite(v)) return nothing;
     r.whole &= v == trunc(v), r.lo = fmin(r.lo, v), r.hi = fmax(r.hi, v);
+    if (large && r.hi - r.lo > 255) return of_type(x->type);
   }
   return r;
 }

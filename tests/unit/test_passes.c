@@ -646,6 +646,10 @@ static const bytes_example in_bytes[] = {
     {"integers, one i8 with a zero point", 1,
      "tensor x: i8[7, 12] input \"x\"\ntensor w: i8[12, 9] input \"w\"\n"
      "stage y: i32[m<7, n<9] out = sum[k<12] (i32(x[m, k]) - 5i32) * (i32(w[k, n]) + 3i32)\noutput y \"y\"\n"},
+    {"a constant of many whole numbers that moved by a zero point", 1,
+     "tensor x: u8[2, 260] input \"x\"\ntensor w: i8[260, 256] const @\n"
+     "stage v: i32[a<260, b<256] = i32(w[a, b]) - 5i32\n"
+     "stage y: i32[m<2, n<256] out = sum[k<260] (i32(x[m, k]) - 3i32) * v[k, n]\noutput y \"y\"\n"},
     {"one tensor is both factors", 1,
      "tensor x: u8[8, 8] input \"x\"\n"
      "stage d: f32[a<8, b<8] = f32(x[a, b]) - 126.0\n"
