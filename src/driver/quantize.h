@@ -14,6 +14,9 @@ typedef struct noise { /* of one tensor */
   double error;        /* sum of the squares of the differences */
   double rows;         /* number of its rows (the last axis), where they have two elements or more */
   double changed;      /* number of rows whose greatest element is another one */
+  double samples;      /* how many samples these are of */
+  double error2;       /* sum over the samples of the square of what each adds to `error` */
+  double changed2;     /* the same of `changed` */
   bool known;          /* both models have it, in f32, with equal sizes */
 } noise;
 typedef struct side {
@@ -57,6 +60,9 @@ void quantize_close(side *s);
 /* Runs both on so many of the samples that are compared, and adds to the n of x how far b is from a. */
 ek_code quantize_compare(quantiser *q, const side *a, const side *b, size_t samples, noise *x, uint32_t n);
 double quantize_decibels(const noise *x);
+/* The bound of the sum over as many other samples, with probability 0.95: by the sum over the samples of x, and the
+ * sum of the squares of its terms. */
+double quantize_at_most(const noise *x, double sum, double squares);
 ek_code quantize_progress(quantiser *q, const char *phase, double done);
 void quantize_name_inputs(quantiser *q, ek_module *code); /* q->in gets the names of the model's inputs */
 

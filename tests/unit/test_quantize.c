@@ -168,6 +168,8 @@ static void budget(void **state) {
     if (l->kept) has(l->kept, "accuracy budget");
   }
   assert_true(kept >= quantised); /* the most expensive layers are those that stay */
+  f->o.least_sqnr = 62; /* the first two kept give 64.8 dB, but these samples vary: it may be 60.4 on others */
+  assert_int_equal(ek_quantize(m, &f->o, OUT, &f->r), EK_FAILED);
   f->o.least_sqnr = 300;
   assert_int_equal(ek_quantize(m, &f->o, OUT, &f->r), EK_FAILED);
   has(ek_message(f->s), "the accuracy budget cannot be kept");
