@@ -2,14 +2,14 @@
 """How many tokens a second does a decoder read and write, beside onnxruntime?
 
     PYTHONPATH=build/python ~/peers/onnxruntime/bin/python bench/generate.py [MODEL.onnx ..] [--prompt 128]
-        [--tokens 128] [--turns 5] [--threads 1] [--room 1024] [--precision bf16]
+        [--tokens 128] [--turns 5] [--threads 1] [--room 1024] [--precision bf16] [--write docs/benchmarks.md]
 
 Needs the packages einkorn and onnxruntime. A MODEL is a decoder as examples/generate/make_decoder.py writes it; without
 one, 12 layers of 768 are made in both forms of the cache, and with weights of 4 bits. Both engines read the same prompt
 and write the same number of tokens, the likeliest ones, in turns. onnxruntime's inputs and outputs are bound; where the
 cache has room for all tokens, the past and the present are one piece of memory. The median turn counts: tokens a second
 of the prompt, of what comes behind it, and of both together, each over onnxruntime's; and how many of the tokens are
-the same from the first one on."""
+the same from the first one on. --write puts the table into that page."""
 import argparse
 import math
 import os
@@ -22,6 +22,11 @@ import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, os.pardir, "examples", "generate"))
+
+import tables  # noqa: E402
+
+COLUMNS = ("model", "prompt: Einkorn", "onnxruntime", "ratio", "then: Einkorn", "onnxruntime", "ratio",
+           "all: Einkorn", "onnxruntime", "ratio", "same tokens")
 
 
 class Einkorn:
@@ -99,10 +104,10 @@ def compare(path, o):
     seconds = [[[r[k][0], r[k][1], r[k][0] + r[k][1]] for k in range(2)] for r in runs]
     rates = [[c / statistics.median(s[k][i] for s in seconds) for k in range(2)] for i, c in enumerate(counts)]
     ratios = [statistics.median(s[1][i] / s[0][i] for s in seconds) for i in range(3)]
-    print("| %s | %s | %d |" % (os.path.basename(path), " | ".join(
-        "%.1f | %.1f | %.2f" % (*rate, ratio) for rate, ratio in zip(rates, ratios)), same(runs[0][0][2], runs[0][1][2])),
-        flush=True)
-    return ratios
+    line = "| %s | %s | %d |" % (os.path.splitext(os.path.basename(path))[0], " | ".join(
+        "%.1f | %.1f | %.2f" % (*rate, ratio) for rate, ratio in zip(rates, ratios)), same(runs[0][0][2], runs[0][1][2]))
+    print(line, flush=True)
+    return ratios, line
 
 
 def main():
@@ -111,14 +116,17 @@ def main():
     for name, value in (("prompt", 128), ("tokens", 128), ("turns", 5), ("threads", 1), ("room", 1024)):
         p.add_argument("--" + name, type=int, default=value)
     p.add_argument("--precision", default="model")
+    p.add_argument("--write", metavar="PAGE", help="put the table into this page")
     o = p.parse_args()
-    print("| model | prompt: Einkorn | onnxruntime | ratio | then: Einkorn | onnxruntime | ratio | all: Einkorn | "
-          "onnxruntime | ratio | same tokens |\n|---" + "|---" * 10 + "|")
+    lines = tables.head(COLUMNS)
+    print("\n".join(lines))
     with tempfile.TemporaryDirectory() as folder:
-        models = o.models or made_models(folder)
-        ratios = [compare(m, o) for m in models]
-    print("geometric means: " + ", ".join("%.2f" % math.exp(statistics.fmean(math.log(r[i]) for r in ratios))
-                                           for i in range(3)))
+        ratios, rows = zip(*[compare(m, o) for m in o.models or made_models(folder)])
+    means = "Geometric means: " + ", ".join("%.2f" % math.exp(statistics.fmean(math.log(r[i]) for r in ratios))
+                                            for i in range(3)) + "."
+    print(means)
+    if o.write:
+        tables.write(o.write, "bench/generate.py", [*lines, *rows, "", means])
 
 
 def made_models(folder):

@@ -20,6 +20,8 @@ import numpy
 import onnx
 from onnx import TensorProto, helper
 
+import tables
+
 RANDOM = numpy.random.default_rng(7)
 
 
@@ -154,20 +156,14 @@ def tried(name, threads, bursts, most):
     return (len(texts), primitives, refused, slow / fastest, 100 * part, agree), ranked[0]
 
 
-BEGIN, END = "<!-- begin: bench/schedules.py -->\n", "<!-- end: bench/schedules.py -->\n"
 COLUMNS = ("kernel", "tried", "primitives changed", "refused", "slowest tenth / best", "default, of the best's speed",
            "rank correlation of the estimate")
 
 
 def write(path, rows, mean, agree):
-    with open(path, encoding="utf-8") as file:
-        page = file.read()
-    before, rest = page.split(BEGIN)
-    text = "\n| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|\n"
-    text += "".join("| %s | %d | %d | %d | %.2f | %.0f %% | %.2f |\n" % row for row in rows)
-    text += "\nDefault: %.0f %% of the best (geometric mean). Rank correlation: %.2f (mean).\n\n" % (mean, agree)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(before + BEGIN + text + END + rest.split(END)[1])
+    lines = tables.head(COLUMNS) + ["| %s | %d | %d | %d | %.2f | %.0f %% | %.2f |" % row for row in rows]
+    lines += ["", "Default: %.0f %% of the best (geometric mean). Rank correlation: %.2f (mean)." % (mean, agree)]
+    tables.write(path, "bench/schedules.py", lines)
 
 
 def main():

@@ -141,9 +141,9 @@ typedef struct linmap {
   bytes from;
 } linmap;
 
-/* A constant of f32 whose values are whole numbers of one byte, kept as these (narrow.c). */
+/* A constant of f32 whose values are whole numbers or finite floats of one byte, kept as these (narrow.c). */
 typedef struct narrow_bytes {
-  etype type; /* type of the bytes: i8, u8; 0: there are none */
+  etype type; /* type of the bytes: i8, u8, f8e4m3fn, f8e5m2; 0: there are none */
   bytes from; /* one byte for each element */
 } narrow_bytes;
 

@@ -47,7 +47,7 @@ static interval look_at_data(finder *f, tid t) {
   const tensor *x = xt(f->m, t);
   const uint32_t w = et_bytes(x->type);
   int64_t n;
-  if (x->narrow.type) return of_type(x->narrow.type);
+  if (x->narrow.type) return et_kind(x->narrow.type) == K_FLOAT ? nothing : of_type(x->narrow.type);
   if (!x->data.data || !nd_count(&x->data, &n) || !n || et_kind(x->type) == K_STR) return of_type(x->type);
   const bool large = n > MOST_LOOKED_AT;
   if (large && (et_kind(x->type) == K_FLOAT || et_bits(x->type) <= 8)) return of_type(x->type);

@@ -7,9 +7,9 @@
  *   sum[k] x*(q - z)*s = sum[a, b] x*q*s + sum[a] (-z*s) * sum[b] x
  *
  * where z and s hang on k only through a = k // g, or not at all: then there is one block. Then q is a constant of
- * whole numbers that is kept in bytes (expr/narrow.c) and packed in its bits; z*s is a constant, too, and the inner sum
- * of x is one for all columns. Uses the licence that sums of floats may be reassociated. Needs factor; runs before
- * constants are folded. */
+ * whole numbers, or of floats of one byte, that is kept in bytes (expr/narrow.c) and packed in its bits; z*s is a
+ * constant, too, and the inner sum of x is one for all columns. Uses the licence that sums of floats may be
+ * reassociated. Needs factor; runs before constants are folded. */
 #include "cost/cost.h"
 #include "passes/pass_const.h"
 
@@ -93,6 +93,12 @@ static void block_sizes(blocks *k, ex value, atom v, u32vec *out) {
     }
   }
 }
+/* Is it a float of one byte, of which the target makes f32 quickly? */
+static bool small_float(const blocks *k, ex e) {
+  const ex_node *n = exn(k->m, e);
+  const etype from = n->kind == EX_OP && n->op == OP_CAST ? (etype)exn(k->m, n->args[0])->type : ET_NONE;
+  return k->p->t->f16c && et_kind(from) == K_FLOAT && et_bits(from) == 8;
+}
 /* Takes what is the same in a block out of the factor; inside: the place in a block. */
 static bool split_factor(blocks *k, ex factor, atom inside, block_sum *out) {
   emodule *m = k->m;
@@ -112,7 +118,8 @@ static bool split_factor(blocks *k, ex factor, atom inside, block_sum *out) {
     else
       whole = out->codes = f.v[i];
   }
-  return whole && out->scale && whole_value(k->p, whole); /* last: it may look at all of a constant */
+  if (!whole || !out->scale) return false;
+  return small_float(k, whole) || whole_value(k->p, whole); /* last: it may look at all of a constant */
 }
 /* Do so few terms share each weight that it is better to keep them small? */
 static bool few_uses(blocks *k, const ex_node *red, ex factor) {

@@ -19,7 +19,7 @@ enum { DEPTH = 12 };
 static bool whole_data(const tensor *t) {
   int64_t n;
   uint32_t w = et_bytes(t->type);
-  if (t->narrow.type) return true;
+  if (t->narrow.type) return et_kind(t->narrow.type) != K_FLOAT;
   if (!t->data.data || !nd_count(&t->data, &n)) return false;
   for (int64_t i = 0; i < n; i++) {
     double v = et_load(t->type, (const uint8_t *)t->data.data + i * w).f;

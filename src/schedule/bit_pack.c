@@ -6,6 +6,10 @@
  * lanes, and a lookup among the 16 or 4 numbers, which are registers' contents, gives the vector: two instructions for
  * each vector, none for the zero point. Codes are exact.
  *
+ * Floats of one byte, none of which is infinite or NaN (expr/narrow.c), become f32 by way of f16: a shift and a mask
+ * put sign, exponent and mantissa where f16 has them, the target's instruction converts (subnormal codes, too), and a
+ * product makes up for another bias of the exponent.
+ *
  * An instruction that takes groups of g points of bytes gets them by a shift and a mask: point p of a word has its code
  * in byte p % g, codes of the first g points in the lowest bits of the bytes. */
 #include "schedule/tile.h"
@@ -13,6 +17,7 @@
 
 enum { WORD = 8 * sizeof(uint32_t) /* bits */, LOOKUP_BITS = 4 /* of a code that is looked up, at most */ };
 
+etype bit_pack_carrier(few_bits few) { return et_kind(few.type) == K_FLOAT ? ET_I8 : few.type; }
 uint32_t bit_pack_points(uint32_t bits) { return bits && bits < 8 ? WORD / bits : 1; }
 
 /* ---- the pack -------------------------------------------------------------------------------- */
@@ -58,6 +63,7 @@ static few_bits bits_of(splan *p, tid t) {
   etype type;
   const bytes x = in_bytes(p, t, &type);
   if (!x.n) return (few_bits){0};
+  if (et_kind(type) == K_FLOAT) return (few_bits){8, 0, type};
   if (!p->few) p->few = map_new(p->l->a);
   if (!map_getu(p->few, t, &had)) {
     for (size_t i = 0; i < x.n; i++) {
@@ -93,9 +99,9 @@ few_bits bit_pack_of(index_view *iv, const nest *n, uint32_t stage, ex load, int
   factored f;
   etype type;
   int64_t elems;
-  if (!in_bytes(iv->p, t, &type).n || !nd_count(&xt(iv->m, t)->data, &elems) || n->lane_reduced || n->lanes < 2 ||
-      n->blocking.panels || !nest_factors(iv, n, stage, &f) ||
-      (words ? !by : by || factor_of(iv, &red, load) != load) ||
+  if (!in_bytes(iv->p, t, &type).n || (et_kind(type) == K_FLOAT && !iv->p->t->f16c) ||
+      !nd_count(&xt(iv->m, t)->data, &elems) || n->lane_reduced || n->lanes < 2 || n->blocking.panels ||
+      !nest_factors(iv, n, stage, &f) || (words ? !by : by || factor_of(iv, &red, load) != load) ||
       !cost_keeps_few_bits(iv->p->t, uses, elems * et_bytes(ET_F32)))
     return none;
   few_bits b = bits_of(iv->p, t);
@@ -116,26 +122,41 @@ static lv word(ectx *e, const packed *k) {
     had = lb_load(&e->b, I, k->ptr, emit_packed(e, k, k->off));
     map_putu(e->words, key, had);
   }
-  const lv places = lb_const(&e->b, I, (scalar){.i = (int64_t)e->point * k->bits});
+  const lv places = lb_const(&e->b, I, (scalar){.i = (int64_t)e->point * k->few.bits});
   return e->point ? lb_op(&e->b, OP_SHR, I, (lv)had, places, 0) : (lv)had;
 }
 lv bit_pack_word(ectx *e, const packed *k) {
   const ltype I = lt(ET_I32, e->lanes);
   int64_t mask = 0;
-  for (uint32_t i = 0; i < sizeof(uint32_t); i++) mask |= ((INT64_C(1) << k->bits) - 1) << 8 * i;
+  for (uint32_t i = 0; i < sizeof(uint32_t); i++) mask |= ((INT64_C(1) << k->few.bits) - 1) << 8 * i;
   const lv x = lb_op(&e->b, OP_BAND, I, word(e, k), lb_const(&e->b, I, (scalar){.i = mask}), 0);
   return lb_op(&e->b, OP_BITCAST, lt(ET_U32, e->lanes), x, 0, 0);
 }
+/* Codes of a float of one byte as f32, by an instruction that makes f32 of f16. */
+static lv small_floats(ectx *e, etype type, lv codes) {
+  const ltype W = lt(ET_I16, e->lanes), H = lt(ET_F16, e->lanes), F = lt(ET_F32, e->lanes);
+  const bool upper = type == ET_F8E5M2; /* the code is the upper byte of f16 */
+  const int32_t place = upper ? 8 : 7;  /* of the mantissa's last bit, in f16 */
+  const uint8_t one = upper ? 4 : 8;    /* the least exponent, and no mantissa: in f16 it is 2^-14 */
+  const scalar by = {.f = et_load(type, &one).f * 0x1p14 * (1 + EK_PLANTED("schedule-small-floats"))},
+               mask = {.i = INT16_MIN | INT8_MAX << place};
+  const lv wide = lb_op(&e->b, OP_CAST, W, codes, 0, 0); /* the sign fills the upper bits */
+  lv x = lb_op(&e->b, OP_SHL, W, wide, lb_const(&e->b, W, (scalar){.i = place}), 0);
+  if (!upper) x = lb_op(&e->b, OP_BAND, W, x, lb_const(&e->b, W, mask), 0);
+  x = lb_op(&e->b, OP_CAST, F, lb_op(&e->b, OP_BITCAST, H, x, 0, 0), 0, 0);
+  return by.f == 1 ? x : lb_op(&e->b, OP_MUL, F, x, lb_const(&e->b, F, by), 0);
+}
 lv bit_pack_load(ectx *e, const packed *k, etype t) {
   const ltype T = lt(t, e->lanes);
-  if (k->bits == 8) {
-    const etype code = (etype)li(e->f, k->ptr)->type.elem;
-    return lb_op(&e->b, OP_CAST, T, lb_load(&e->b, lt(code, e->lanes), k->ptr, emit_packed(e, k, k->off)), 0, 0);
+  if (k->few.bits == 8) {
+    const etype code = bit_pack_carrier(k->few);
+    const lv x = lb_load(&e->b, lt(code, e->lanes), k->ptr, emit_packed(e, k, k->off));
+    return code == k->few.type ? lb_op(&e->b, OP_CAST, T, x, 0, 0) : small_floats(e, k->few.type, x);
   }
   uint32_t numbers[1 << LOOKUP_BITS];
-  const uint32_t n = 1u << k->bits;
+  const uint32_t n = 1u << k->few.bits;
   for (uint32_t i = 0; i < n; i++) {
-    const float x = (float)(k->low + (int64_t)i + EK_PLANTED("schedule-bits"));
+    const float x = (float)(k->few.low + (int64_t)i + EK_PLANTED("schedule-bits"));
     memcpy(&numbers[i], &x, sizeof x);
   }
   return lb_lookup(&e->b, T, word(e, k), numbers, (uint16_t)n);

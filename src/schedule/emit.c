@@ -474,7 +474,7 @@ static evalue emit_load(ectx *e, ex x) {
     if (e->packs.v[i].load == x) {
       const packed *k = &e->packs.v[i];
       if (k->fixed_point) return (evalue){fixed_point_load(e, k), true};
-      if (k->bits) return (evalue){bit_pack_load(e, k, (etype)d.n.type), true};
+      if (k->few.bits) return (evalue){bit_pack_load(e, k, (etype)d.n.type), true};
       return (evalue){lb_load_ex(&e->b, lt((etype)d.n.type, e->lanes), k->ptr, emit_packed(e, k, k->off), 0, 0, 0, 0),
                       true};
     }

@@ -21,6 +21,15 @@ typedef struct evalue {
   bool vec;
 } evalue;
 
+/* How a constant of few bits is kept (bit_pack.c). */
+typedef struct few_bits {
+  /* 2 or 4: codes in words; 8: bytes of `type`; 0: the values take more */
+  uint32_t bits;
+  /* 2 or 4: the number that code 0 stands for */
+  int64_t low;
+  /* 8: type of what the bytes hold */
+  etype type;
+} few_bits;
 /* A load whose constant (or packed) operand has a storage of its own: address = off (scalar) + lane. */
 typedef struct packed {
   /* the load that reads the operand */
@@ -35,10 +44,8 @@ typedef struct packed {
   uint32_t fixed_point;
   /* lanes of interleaved panels that come before this one's at a point; 0: it is the first */
   int64_t first;
-  /* bits of each element (packload.bits); 0: it lies in its own type */
-  uint32_t bits;
-  /* `bits`: the number that code 0 stands for */
-  int64_t low;
+  /* constant of few bits: how each element is kept; bits 0: it lies in its own type */
+  few_bits few;
 } packed;
 
 /* The places lo..hi-1 of a reduction's variable, where its condition holds for no others. Where these are >= 0 (0:

@@ -250,9 +250,9 @@ static void packed_words(ectx *e, const tensorised *k, uint32_t o, uint32_t nv, 
   sz off;
   for (uint32_t i = 0; i < e->packs.n; i++)
     if (e->packs.v[i].load == k->operand[o]) p = &e->packs.v[i];
-  for (e->v = 0; e->v < nv && p->bits; e->v++) words[e->v] = bit_pack_word(e, p);
+  for (e->v = 0; e->v < nv && p->few.bits; e->v++) words[e->v] = bit_pack_word(e, p);
   e->v = 0;
-  if (p->bits) return;
+  if (p->few.bits) return;
   lv from = lb_ptrcast(&e->b, (etype)w.elem, p->ptr);
   if (!sym_exact_div(e->c, p->off, sym_int(e->c, k->by->group), &off)) /* it counts whole vectors of groups */
     ctx_bug(e->c, "schedule: a pack whose groups begin elsewhere");

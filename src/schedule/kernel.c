@@ -112,9 +112,9 @@ static void check_packs(kctx *k, const nest *n) {
   }
 }
 uint32_t kernel_pack_format(kctx *k, const packload *p, const char *words[PACK_FORMAT]) {
-  words[0] = p->fixed_point ? "fixed" : p->bits ? "bits" : "groups";
-  words[1] = p->bits ? arena_fmt(k->a, "%u", p->bits) : "of", words[2] = arena_fmt(k->a, "%u", p->group);
-  return p->fixed_point ? 1 : p->bits ? 2 : p->group ? 3 : 0;
+  words[0] = p->fixed_point ? "fixed" : p->few.bits ? "bits" : "groups";
+  words[1] = p->few.bits ? arena_fmt(k->a, "%u", p->few.bits) : "of", words[2] = arena_fmt(k->a, "%u", p->group);
+  return p->fixed_point ? 1 : p->few.bits ? 2 : p->group ? 3 : 0;
 }
 /* Packs a run-time operand, or a constant of which data choose a part, if that is better than to read it where it lies:
  * it is copied, one panel at a time, when it is not contiguous, when enough rows reuse the copy (a panel read in place

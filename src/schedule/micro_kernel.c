@@ -490,8 +490,8 @@ static bool tell_factors(ectx *e, const nest *n, uint32_t stage, factored *out) 
   bool packed = false;
   if (!nest_factors(&e->view, n, stage, out) || (e->tensorised && !e->tensorised->factored)) return false;
   for (uint32_t i = 0; i < n->packs.n; i++)
-    if (n->packs.v[i].stage == stage && n->packs.v[i].bits) {
-      const uint32_t each = bit_pack_points(n->packs.v[i].bits);
+    if (n->packs.v[i].stage == stage && n->packs.v[i].few.bits) {
+      const uint32_t each = bit_pack_points(n->packs.v[i].few.bits);
       points = each > points ? each : points, packed = true;
     }
   out->points = points;

@@ -476,8 +476,7 @@ static void take_packs(ectx *e, nest *n) {
                        .off = k->off,
                        .fixed_point = k->fixed_point,
                        .first = k->first,
-                       .bits = k->bits,
-                       .low = k->low,
+                       .few = k->few,
                        .lane_base = !k->constant ? 0
                                     : n->panel ? sym_muli(e->c, sym_of_atom(e->c, n->panel), (int64_t)n->nv * n->lanes)
                                                : sym_int(e->c, 0)}));

@@ -63,10 +63,8 @@ typedef struct packload {
   sz steps;
   /* points of the sum that lie side by side for each lane, for an instruction; 0: each point has its own lanes */
   uint32_t group;
-  /* constant of whole numbers: bits of each; 0: it lies in its own type */
-  uint32_t bits;
-  /* `bits`: the number that code 0 stands for */
-  int64_t low;
+  /* constant of few bits (bit_pack.c): how each is kept; bits 0: it lies in its own type */
+  few_bits few;
 } packload;
 /* How a nest is divided into blocks that stay in a cache (blocking.c). */
 typedef struct cache_blocking {
@@ -314,15 +312,8 @@ bool fixed_point_alike(splan *p, tid a, tid b);
 bool nest_goes_on(const emodule *m, const nest *n,
                   uint32_t i); /* the sum of stage i begins with that of the one before */
 /* ---- bit_pack.c ---- */
-/* Bits of a constant's values. */
-typedef struct few_bits {
-  /* 2 or 4: codes in words; 8: bytes of `type`; 0: the values take more */
-  uint32_t bits;
-  /* 2 or 4: the number that code 0 stands for */
-  int64_t low;
-  /* 8: type of the bytes */
-  etype type;
-} few_bits;
+/* element type of a pack of bytes */
+etype bit_pack_carrier(few_bits few);
 /* points of a lane that share a word; 8 bits: 1 */
 uint32_t bit_pack_points(uint32_t bits);
 /* How the constant that `load` reads is packed for the sum of a stage whose tile has nr lanes, each element used so

@@ -381,7 +381,7 @@ bool pack_constant(index_view *iv, nest *n, ex load, uint32_t stage, const inter
   if (!x.digit && !pack->group && lanes_of->all && whole_panels(iv, n, stage, lanes, nr, lanes_of->n, L) &&
       fixed_point_pays(iv, load, exn(iv->m, xs(iv->m, n->stages.v[stage])->value), x.uses / lanes_of->n))
     pack->fixed_point = L;
-  const etype type = few.bits == 8 ? few.type : few.bits || pack->fixed_point ? ET_I32 : t->type;
+  const etype type = few.bits == 8 ? bit_pack_carrier(few) : few.bits || pack->fixed_point ? ET_I32 : t->type;
   size = et_bytes(type);
   const int64_t all = packing_row(pack),
                 row = pack->fixed_point ? fixed_point_row(all, L) : all / bit_pack_points(few.bits),
@@ -408,7 +408,6 @@ bool pack_constant(index_view *iv, nest *n, ex load, uint32_t stage, const inter
                     .fixed_point = pack->fixed_point ? (uint32_t)(all / L) : 0,
                     .steps = steps,
                     .group = (uint32_t)pack->group,
-                    .bits = few.bits,
-                    .low = few.low};
+                    .few = few};
   return true;
 }

@@ -1211,6 +1211,21 @@ static const example examples[] = {
      "stage e: f32[k3<128, n3<177] = (f32(w[k3, n3]) - f32(h[n3])) * g[n3]\n"
      "stage t: f32[r3<N, j3<177] out = 3000.0 + (sum[i3<128] x[r3, i3] * e[i3, j3]) * 0.5\n"
      "output p \"p\"\noutput q \"q\"\noutput y \"y\"\noutput t \"t\"\n"},
+    {"constants of floats of one byte with a scale for each column, or for each block of terms; codes of all kinds but "
+     "NaN",
+     "N=1; N=5",
+     "size N\n"
+     "tensor x: f32[N, 128] input \"x\"\n"
+     "tensor w: u8[128, 177] const @\n"
+     "tensor g: f32[177] const @\n"
+     "tensor s: f32[4, 177] const @\n"
+     "stage a: f8e4m3fn[k<128, n<177] = bitcast(f8e4m3fn, band(w[k, n], 190u8))\n"
+     "stage b: f8e5m2[k1<128, n1<177] = bitcast(f8e5m2, band(w[k1, n1], 187u8))\n"
+     "stage e: f32[k2<128, n2<177] = f32(a[k2, n2]) * g[n2]\n"
+     "stage h: f32[k3<128, n3<177] = f32(b[k3, n3]) * s[k3//32, n3]\n"
+     "stage p: f32[r<N, j<177] out = 3000.0 + (sum[i<128] x[r, i] * e[i, j])\n"
+     "stage q: f32[r1<N, j1<177] out = 3000.0 + (sum[i1<128] x[r1, i1] * h[i1, j1])\n"
+     "output p \"p\"\noutput q \"q\"\n"},
     {"two equal kernels with constants of 4 bits each", "",
      "tensor x: f32[1, 128] input \"x\"\n"
      "tensor w: u8[128, 176] const @\n"

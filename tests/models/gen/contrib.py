@@ -172,6 +172,20 @@ def contrib_quantized(net):
              net.ints(-9000, 9000, 3, 4, dtype=np.int16), net.uniform(0, 1, 4, 4) < 0.5]]
 
 
+@model("com.microsoft: MatMulNBits of 3, 5, 6 and 7 bits, whose codes cross bytes; zero points; a last block that is "
+       "not full")
+def odd_bits(net):
+    x = net.input("x", F32, "n", 26)
+    net.domains[PEER] = 1
+    for bits, zeros in ((3, True), (3, False), (5, True), (6, True), (7, False)):
+        y = "y%d%s" % (bits, "z" if zeros else "")
+        rest = [byte(net, 5 * -(-2 * bits // 8))] if zeros else []
+        net.op("MatMulNBits", x, byte(net, 5, 2, 2 * bits), net.uniform(-0.1, 0.1, 10), *rest, out=y, domain=PEER, K=26,
+               N=5, bits=bits, block_size=16)
+        net.output(y, F32, "n", 5)
+    return [[net.uniform(-1, 1, n, 26)] for n in (1, 3)]
+
+
 @model("com.microsoft: DynamicQuantizeLSTM: one row (no lane of the step's least and largest), two directions with "
        "sequence_lens, states, weights by channel")
 def contrib_lstm(net):

@@ -14,6 +14,7 @@ Each class replaces one operator of ReferenceEvaluator, straight from the text o
   GridSample, DeformConv  places far outside, infinite ones and NaN (far to the left)
   OptionalGetElement  of what Optional made (the stock one leaves its list)
   QuantizeLinear, DequantizeLinear  before opset 19
+  MatMulNBits (com.microsoft)  any number of bits, where onnxruntime computes 2, 4 and 8
   StringNormalizer  letters keep their accents (the stock one takes them away, and cuts what gets longer)
 """
 import numpy as np
@@ -349,13 +350,28 @@ class OptionalGetElement(OpRun):
         return (x[0] if isinstance(x, list) else x,)
 
 
+class MatMulNBits(OpRun):
+    op_domain = "com.microsoft"
+
+    def _run(self, x, packed, scales, zeros=None, K=None, N=None, bits=None, block_size=None):
+        """Codes lie one behind the other in the bits of each block's bytes, the first one lowest; so do zero points."""
+        def codes(rows, count):
+            every = np.unpackbits(rows, axis=-1, bitorder="little")[..., :count * bits]
+            return every.reshape(*rows.shape[:-1], count, bits) @ (1 << np.arange(bits))
+
+        blocks = packed.shape[1]
+        zero = 1 << bits - 1 if zeros is None else codes(zeros.reshape(N, -1), blocks)[..., None]
+        weights = (codes(packed, block_size) - zero) * scales.reshape(N, blocks, 1).astype(np.float64)
+        return ((x.astype(np.float64) @ weights.reshape(N, -1)[:, :K].T).astype(np.float32),)
+
+
 def named(name, cls):
     """The class under the name that the evaluator looks for."""
     return type(name, (cls,), {"op_domain": ""})
 
 
 def for_opset(opset):
-    ops = [LSTM, GRU, RNN, Loop, Scan, ConvTranspose, LRN, StringNormalizer]
+    ops = [LSTM, GRU, RNN, Loop, Scan, ConvTranspose, LRN, StringNormalizer, MatMulNBits]
     ops += [LogSoftmax] if opset >= 13 else [Softmax, named("LogSoftmax", FlattenedLogSoftmax)]
     if opset >= 18:
         ops += [Pad, OptionalGetElement]

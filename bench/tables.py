@@ -1,0 +1,15 @@
+"""Tables of pages, between the comments `<!-- begin: SCRIPT -->` and `<!-- end: SCRIPT -->`, written by that script."""
+
+
+def head(columns):
+    """The first two lines of a table."""
+    return ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+
+
+def write(path, script, lines):
+    """Puts the lines between the script's comments in the page."""
+    begin, end = "<!-- begin: %s -->\n" % script, "<!-- end: %s -->\n" % script
+    with open(path, encoding="utf-8") as file:
+        before, rest = file.read().split(begin)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(before + begin + "\n" + "\n".join(lines) + "\n\n" + end + rest.split(end)[1])
