@@ -78,7 +78,7 @@ e 1 'pdp11' "check $digits --target pdp11"
 e 2 'no data: the ranges of tensors are measured' "quantize $digits -o $work/q.onnx"
 e 2 '-o OUT.onnx is missing' "quantize $digits --data $all"
 e 1 "cannot open '$work/none.npz'" "quantize $digits --data $work/none.npz -o $work/q.onnx"
-e 2 'bad value for --method: minmax.percentile.entropy.mse is expected' "quantize $digits --method kl"
+e 2 'bad value for --method: minmax.percentile.entropy.mse.gptq is expected' "quantize $digits --method kl"
 e 2 'exclude cnov1: the model has no node of that name; did you mean conv1' \
   "quantize $digits --data $all --exclude cnov1 -o $work/q.onnx"
 e 0 '^3 of 4 layers .*are int8' "quantize $digits --data $all --exclude conv1 -o $work/q.onnx"
@@ -92,6 +92,12 @@ e 0 '^kernels of one run: [0-9.]* -> [0-9.]* ms' "quantize $digits --data $all -
 e 0 '^output scores: SQNR' "quantize $digits --data $all --smooth auto --per-channel -o $work/q.onnx"
 e 2 '--smooth 1.5: auto, or a number above 0 and at most 1' "quantize $digits --data $all --smooth 1.5 -o $work/q.onnx"
 e 2 'the quantised model is written as NAME.onnx' "quantize $digits --data $all -o $work/q.txt"
+e 0 'are bf16; ' "quantize $digits --scheme bf16 -o $work/w.onnx"
+e 2 'bf16 has no ranges' "quantize $digits --scheme bf16 --method mse -o $work/w.onnx"
+e 0 'are weights of 3 bits; ' "quantize $models/mlp_opset12.onnx --scheme int4 --bits 3 --zero-points -o $work/w.onnx"
+e 2 'no data: the ranges' "quantize $models/mlp_opset12.onnx --scheme int4 --method gptq -o $work/w.onnx"
+e 2 'or 256 weights, not 7' "quantize $models/mlp_opset12.onnx --scheme int4 --block-size 7 -o $work/w.onnx"
+e 2 'bad value for --scheme: int8.int4.bf16 is expected' "quantize $digits --scheme int5"
 e 0 '"kept": null' "quantize $digits --data $all -o $work/q.onnx --json"; empty err
 e 2 'quantised already' "quantize $work/q.onnx --data $all -o $work/q2.onnx"
 

@@ -43,6 +43,33 @@ for m in $models; do
   "$einkorn" diff "$work/$m.onnx" --inputs "${model%.onnx}.npz" >"$work/out" 2>&1 && ok || bad "$m: einkorn diff"
 done
 
+# ---- weights of a few bits: near the f32 model, the nearer the more bits, and by data nearer than without ----
+weights="transformer_encoder vision_transformer mlp_opset12"
+for m in $weights; do
+  model=$here/models/$m.onnx
+  for how in '--bits 8 --block-size 16' '--zero-points' '--accuracy-level 4 --method mse' '--bits 2 --zero-points'; do
+    least=11; case $how in *8*) least=36;; *2*) least=-4;; esac
+    name=$m.$(tr -dc a-z0-9 <<<"$how")
+    if quantised "$name" "$model" --data "${model%.onnx}.npz" --scheme int4 $how --json && at_least $least; then ok
+    else bad "$m $how: $(sqnr) dB, at least $least are expected"; continue; fi
+    "$einkorn" diff "$work/$name.onnx" --inputs "${model%.onnx}.npz" >"$work/out" 2>&1 && ok || bad "$name: diff"
+    few="$few $name"
+  done
+done
+for m in $weights cnn_opset21 unet; do
+  model=$here/models/$m.onnx
+  if quantised "$m.bf16" "$model" --data "${model%.onnx}.npz" --scheme bf16 --json && at_least 38; then ok
+  else bad "$m in bf16: $(sqnr) dB, at least 38 are expected"; continue; fi
+  "$einkorn" diff "$work/$m.bf16.onnx" --inputs "${model%.onnx}.npz" >"$work/out" 2>&1 && ok || bad "$m.bf16: diff"
+  few="$few $m.bf16"
+done
+for method in minmax gptq; do
+  quantised "digits.$method" "$digits" --data "$all" --scheme int4 --method $method --bits 3 --json
+  eval "$method=$(sqnr)"
+done
+awk -v x="$minmax" -v y="$gptq" 'BEGIN {exit !(y >= x + 1)}' && ok ||
+  bad "digits of 3 bits: GPTQ $gptq dB, at least 1 above rounding's $minmax is expected"
+
 # ---- data in every form ----
 printf 'graph "two" ir 8 opset 17 {\n input a: f32[N, 4]\n input b: f32[4, 2]\n y = MatMul(a, b) "m"\n output y\n}\n' \
   >"$work/two.graph"
@@ -76,6 +103,10 @@ if "$python" -c 'import numpy, onnx, onnxruntime' 2>/dev/null; then
     data=$here/models/$m.npz; [ $m = digits ] && data=$all
     "$python" "$here/tools/quantized_peer.py" same "$einkorn" "$work/$m.onnx" "$data" >"$work/out" 2>&1 && ok ||
       bad "$m: onnxruntime"
+  done
+  for m in $few; do
+    "$python" "$here/tools/quantized_peer.py" same "$einkorn" "$work/$m.onnx" "$here/models/${m%%.*}.npz" \
+      >"$work/out" 2>&1 && ok || bad "$m: onnxruntime"
   done
   "$python" "$here/tools/quantized_peer.py" outliers "$einkorn" >"$work/out" 2>&1 && ok || bad "outliers"
   IFS=: read -ra folders <<<"$EK_TEST_MODELS"

@@ -557,13 +557,21 @@ EK_API ek_code ek_diff(ek_model *m, const ek_diff_options *o, ek_difference *out
  */
 /* How the range of a tensor's codes follows from the values that were seen. MINMAX: all of them. PERCENTILE: all but
  * the largest absolute values, so many of a hundred being within. ENTROPY: the range that keeps most information
- * (Kullback-Leibler divergence of 128 bins). MSE: the range whose expected square of the error is least. */
+ * (Kullback-Leibler divergence of 128 bins). MSE: the range whose expected square of the error is least. Of INT4 the
+ * ranges are those of blocks of weights: MINMAX, MSE, or GPTQ: with codes that make the error of the products with the
+ * samples least (Frantar et al. 2022). */
 typedef enum ek_quantize_method {
   EK_QUANTIZE_MINMAX,
   EK_QUANTIZE_PERCENTILE,
   EK_QUANTIZE_ENTROPY,
-  EK_QUANTIZE_MSE
+  EK_QUANTIZE_MSE,
+  EK_QUANTIZE_GPTQ
 } ek_quantize_method;
+/* What is quantised. INT8: both factors of products. INT4: constant matrices that computed tensors are multiplied with,
+ * as codes of a few bits, a scale for each block of them; in the file they are com.microsoft's MatMulNBits. BF16: both
+ * factors are rounded to bf16, by Cast of the standard; sums and the rest stay f32. The times are those with
+ * EK_PRECISION_BF16, which multiplies such factors in bf16. */
+typedef enum ek_quantize_scheme { EK_QUANTIZE_INT8, EK_QUANTIZE_INT4, EK_QUANTIZE_BF16 } ek_quantize_scheme;
 typedef struct ek_quantize_options {
   size_t size;               /* sizeof(ek_quantize_options): set by ek_quantize_options_init */
   const ek_options *options; /* how the model is compiled to be measured; NULL: the defaults */
@@ -584,6 +592,13 @@ typedef struct ek_quantize_options {
   double least_sqnr;
   double most_changed;
   int only_faster; /* layers that take longer in int8 than in f32, measured on this machine, stay as they are */
+  ek_quantize_scheme scheme; /* default EK_QUANTIZE_INT8 */
+  /* Of EK_QUANTIZE_INT4. Samples are needed for GPTQ, budgets and only_faster alone, as of EK_QUANTIZE_BF16; without
+   * them no error and no time is measured (NaN). */
+  int bits;           /* of a weight: 2, 3 (stored in 4), 4 (default) or 8 */
+  int block_size;     /* weights that share a scale: 16, 32 (default), 64, 128 or 256 along the summed axis */
+  int zero_points;    /* each block has a zero point, too */
+  int accuracy_level; /* MatMulNBits's attribute: 4: engines may round the other factor to eight bits; default 0 */
   /* SmoothQuant: channels of a layer's input are divided by factors max|x|^smooth / max|w|^(1 - smooth), those of its
    * constant multiplied by them; above 0, at most 1. 0: for each tensor the best exponent, or none, by the expected
    * error. Below 0 (default): nothing is divided. */
@@ -629,7 +644,8 @@ typedef struct ek_quantized {
   uint64_t bytes_after;               /* size of what was written */
 } ek_quantized;
 /* Quantises a model, and writes the result as path, NAME.onnx (as ek_save does). Texts of *out live until the next call
- * on the session. EK_USAGE: no samples, an unknown pattern, nothing that can be quantised, a model that is quantised
+ * on the session. EK_USAGE: no samples where they are needed, options that do not go together, an unknown pattern,
+ * nothing that can be quantised, a model that is quantised
  * already; EK_SHAPE: a sample does not fit; EK_FAILED: values that are no numbers, a budget that cannot be kept, or
  * `sample` gave up; else as ek_save
  * and ek_run_execute. */

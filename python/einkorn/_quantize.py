@@ -1,10 +1,11 @@
-"""An int8 model of an f32 one: the function quantize, and its report."""
+"""A quantised model of an f32 one: the function quantize, and its report."""
 import os
 from typing import NamedTuple
 
 from ._module import Module, _choice, _options
 
-_METHODS = {"minmax": 0, "percentile": 1, "entropy": 2, "mse": 3}
+_METHODS = {"minmax": 0, "percentile": 1, "entropy": 2, "mse": 3, "gptq": 4}
+_SCHEMES = {"int8": 0, "int4": 1, "bf16": 2}
 
 
 class QuantizedLayer(NamedTuple):
@@ -35,14 +36,18 @@ class Quantized(NamedTuple):
 
 
 def quantize(model, samples, path, *, method="minmax", percentile=99.999, per_channel=False, exclude=(),
-             least_sqnr=0.0, most_changed=None, only_faster=False, smooth=None, **options):
-    """Writes an int8 model of an f32 one, with QuantizeLinear and DequantizeLinear of the ONNX standard: a Quantized.
+             least_sqnr=0.0, most_changed=None, only_faster=False, smooth=None, scheme="int8", bits=4, block_size=32,
+             zero_points=False, accuracy_level=0, **options):
+    """Writes a quantised model of an f32 one, with QuantizeLinear and DequantizeLinear of the ONNX standard, or, of
+    weights alone, with onnxruntime's MatMulNBits: a Quantized.
 
     model         as for compile()
     samples       dicts of arrays by input name: the ranges of tensors are measured on them; of five or more the last
-                  fifth only measures the error
+                  fifth only measures the error. There may be none with scheme "int4", but for method "gptq", budgets
+                  and only_faster; then nothing is measured
     path          NAME.onnx: where the model is written
-    method        how a range follows from the values: "minmax", "percentile", "entropy" or "mse"
+    method        how a range follows from the values: "minmax", "percentile", "entropy" or "mse"; with scheme "int4"
+                  "minmax", "mse" or "gptq"
     percentile    with method "percentile": so many of a hundred absolute values are within
     per_channel   constants have a scale for each output channel
     exclude       patterns of the names of nodes that stay as they are (* and ?)
@@ -51,6 +56,12 @@ def quantize(model, samples, path, *, method="minmax", percentile=99.999, per_ch
     only_faster   layers that take longer in int8 than in f32, measured on this machine, stay as they are
     smooth        SmoothQuant: so much of the magnitudes of a layer's input (above 0, at most 1) moves, channel by
                   channel, into its weights; "auto": what makes the error least
+    scheme        "int8": both factors of products; "int4": constant matrices alone, in blocks with a scale each;
+                  "bf16": both factors are rounded to bf16, for precision="bf16"
+    bits          with "int4": of a weight: 2, 3 (stored in 4), 4 or 8
+    block_size    with "int4": weights that share a scale: 16, 32, 64, 128 or 256
+    zero_points   with "int4": each block has a zero point, too
+    accuracy_level  with "int4": 4: engines may round the other factor to eight bits
     options       as for compile()
     """
     chosen = _options(**options)
@@ -58,5 +69,7 @@ def quantize(model, samples, path, *, method="minmax", percentile=99.999, per_ch
         found = module._quantize(chosen, [dict(sample) for sample in samples], os.fspath(path),
                                  _choice("method", method, _METHODS), percentile, bool(per_channel), list(exclude),
                                  least_sqnr, -1.0 if most_changed is None else most_changed, bool(only_faster),
-                                 -1.0 if smooth is None else 0.0 if smooth == "auto" else float(smooth))
+                                 -1.0 if smooth is None else 0.0 if smooth == "auto" else float(smooth),
+                                 (_choice("scheme", scheme, _SCHEMES), bits, block_size, bool(zero_points),
+                                  accuracy_level))
     return Quantized(**dict(found, layers=[QuantizedLayer(*row) for row in found["layers"]]))

@@ -129,8 +129,7 @@ PyObject *states_restore(module_object *m, ek_run *r, PyObject *dict);
 
 /* ---- quantize.c -------------------------------------------------------------------------------- */
 /* _quantize(options, samples, path, method, percentile, per_channel, exclude, least_sqnr, most_changed, only_faster,
- *           smooth)
- * -> dict */
+ *           smooth, (scheme, bits, block_size, zero_points, accuracy_level)) -> dict */
 PyObject *module_quantize(PyObject *self, PyObject *args);
 
 /* ---- diff.c ------------------------------------------------------------------------------------ */

@@ -1,4 +1,4 @@
-/* quantize: an int8 model of an f32 one. ek_quantize, with samples from a list of Python. */
+/* quantize: a quantised model of an f32 one. ek_quantize, with samples from a list of Python. */
 #include "core.h"
 #include <stdlib.h>
 #include <string.h>
@@ -58,13 +58,14 @@ PyObject *module_quantize(PyObject *self, PyObject *args) {
   module_object *m = (module_object *)self;
   PyObject *dict, *samples, *exclude, *answer = NULL;
   const char *path, *patterns[MOST_PATTERNS + 1] = {NULL};
-  int method;
+  int method, scheme;
   options compile;
   ek_quantize_options o;
   ek_quantize_options_init(&o);
-  if (!PyArg_ParseTuple(args, "O!O!sidpO!ddpd", &PyDict_Type, &dict, &PyList_Type, &samples, &path, &method,
+  if (!PyArg_ParseTuple(args, "O!O!sidpO!ddpd(iiipi)", &PyDict_Type, &dict, &PyList_Type, &samples, &path, &method,
                         &o.percentile, &o.per_channel, &PyList_Type, &exclude, &o.least_sqnr, &o.most_changed,
-                        &o.only_faster, &o.smooth) ||
+                        &o.only_faster, &o.smooth, &scheme, &o.bits, &o.block_size, &o.zero_points,
+                        &o.accuracy_level) ||
       !options_from(dict, &compile))
     return NULL;
   for (Py_ssize_t i = 0; i < PyList_Size(exclude); i++) {
@@ -74,7 +75,7 @@ PyObject *module_quantize(PyObject *self, PyObject *args) {
   if (!session_take(m, "quantize")) return NULL;
   sampling s = {m, samples, calloc((size_t)m->nin + 1, sizeof(value))};
   o.options = &compile.o, o.samples = (size_t)PyList_Size(samples), o.sample = on_sample, o.sample_user = &s;
-  o.method = (ek_quantize_method)method, o.exclude = patterns;
+  o.method = (ek_quantize_method)method, o.scheme = (ek_quantize_scheme)scheme, o.exclude = patterns;
   if (!s.held)
     PyErr_NoMemory();
   else

@@ -60,6 +60,10 @@ typedef struct cli {
   int sort;                  /* --sort: number of the word */
   int slices;                /* --slices: turns of each engine */
   int method;                /* --method: number of the word */
+  int scheme;                /* --scheme: number of the word */
+  int bits;                  /* --bits */
+  int block_size;            /* --block-size */
+  int accuracy_level;        /* --accuracy-level */
   const char *target;        /* --target; NULL: this machine */
   const char *inputs;        /* --inputs: a file; NULL: not given */
   const char *output;        /* --output: a file; NULL: not given */
@@ -86,6 +90,7 @@ typedef struct cli {
   bool layers;               /* --layers */
   bool per_channel;          /* --per-channel */
   bool only_faster;          /* --only-faster */
+  bool zero_points;          /* --zero-points */
   const char *smooth;        /* --smooth: auto, or a number; NULL */
   bool table;                /* --table */
   bool json;                 /* --json */

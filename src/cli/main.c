@@ -51,12 +51,14 @@ const command commands[] = {
      "compiler that changed the values. With --against the values of somebody else are judged in the same way. "
      "Memory is bounded: tensors are compared some at a time. Exit code 0: nothing differs; 1: something does.",
      "model.onnx --inputs in.npz --passes -o wrong.onnx"},
-    {CMD_QUANTIZE, "quantize", "MODEL --data F -o OUT.onnx [options]", "makes an int8 model of an f32 one",
-     cmd_quantize, 1, 1,
+    {CMD_QUANTIZE, "quantize", "MODEL --data F -o OUT.onnx [options]",
+     "makes a model of int8, or of weights of a few bits, of an f32 one", cmd_quantize, 1, 1,
      "Quantises the convolutions, matrix products and other sums of products of a model to eight-bit integers. The "
      "model runs on samples of data, which tell the ranges of its tensors; with five samples or more the last fifth "
      "only measures the error. The result is the same model with QuantizeLinear and DequantizeLinear of the ONNX "
-     "standard, for any engine. Tells the error of the outputs and of each layer as signal to noise (SQNR), the size, "
+     "standard, for any engine. With --scheme int4 constant matrices alone become codes of a few bits, with "
+     "onnxruntime's MatMulNBits; then data are needed for --method gptq and budgets only. Tells the error of the "
+     "outputs and of each layer as signal to noise (SQNR), the size, "
      "and which layers stay as they are and why.",
      "model.onnx --data samples.npz --per-channel -o model.int8.onnx"},
     {CMD_OPS, "ops", "[NAME] [options]", "lists the operators, or prints the definition of one", cmd_ops, 0, 1,
@@ -219,7 +221,9 @@ static int guarded(ctx *c, ek_session *s, int argc, char **argv) {
                .atol = 1e-4,
                .seconds = 3,
                .warmup = 1,
-               .percentile = 99.999};
+               .percentile = 99.999,
+               .bits = 4,
+               .block_size = 32};
     code = command_run(k, argc, argv);
   }
   CTX_CATCH { /* files that the program itself reads */

@@ -44,9 +44,21 @@ const option options[] = {
     {"data", 0, "FILE|FOLDER", O_LIST, AT(data), CMD_QUANTIZE,
      "samples of the inputs: .npz with arrays NAME, in_NAME or in_0, in_1, .., or .npy of the only input, whose first "
      "axis counts samples; .pb; a folder of these, or of folders with input_0.pb, ..; may be given again"},
-    {"method", 0, "minmax|percentile|entropy|mse", O_CHOICE, AT(method), CMD_QUANTIZE,
+    {"scheme", 0, "int8|int4|bf16", O_CHOICE, AT(scheme), CMD_QUANTIZE,
+     "int8: both factors of products (default); int4: constant matrices alone, in blocks with a scale each, as "
+     "com.microsoft's MatMulNBits; bf16: both factors are rounded to bf16, for --precision bf16"},
+    {"bits", 0, "2|3|4|8", O_INT, AT(bits), CMD_QUANTIZE,
+     "with --scheme int4: of a weight (default 4); 3 are stored in 4"},
+    {"block-size", 0, "N", O_INT, AT(block_size), CMD_QUANTIZE,
+     "with --scheme int4: weights that share a scale: 16, 32 (default), 64, 128 or 256"},
+    {"zero-points", 0, NULL, O_FLAG, AT(zero_points), CMD_QUANTIZE,
+     "with --scheme int4: each block has a zero point, too"},
+    {"accuracy-level", 0, "0..4", O_INT, AT(accuracy_level), CMD_QUANTIZE,
+     "with --scheme int4: 4: the other factor may be rounded to eight bits, which is faster; 0: not (default)"},
+    {"method", 0, "minmax|percentile|entropy|mse|gptq", O_CHOICE, AT(method), CMD_QUANTIZE,
      "how a tensor's range follows from its values: all are within (default); all but the largest; what loses least "
-     "information; what makes the square of the error least"},
+     "information; what makes the square of the error least. With --scheme int4: minmax, mse, or gptq: codes that make "
+     "the error of products with the data least"},
     {"percentile", 0, "P", O_DOUBLE, AT(percentile), CMD_QUANTIZE,
      "with --method percentile: so many of a hundred absolute values are within (default 99.999)"},
     {"per-channel", 0, NULL, O_FLAG, AT(per_channel), CMD_QUANTIZE,

@@ -89,8 +89,8 @@ static void make_json(cli *k, const ek_quantized *r, json *j) {
     json_known(j, "sqnr", l->sqnr);
     json_known(j, "alone", l->alone);
     json_num(j, "macs", l->macs);
-    json_num(j, "ms_before", l->ms_before);
-    json_num(j, "ms_after", l->ms_after);
+    json_known(j, "ms_before", l->ms_before);
+    json_known(j, "ms_after", l->ms_after);
     json_end(j);
   }
   json_end(j);
@@ -100,27 +100,36 @@ static const char *size_text(cli *k, uint64_t bytes) {
   return bytes >= 1 << 20 ? arena_fmt(k->a, "%.1f MiB", (double)bytes / (1 << 20))
                           : arena_fmt(k->a, "%.1f KiB", (double)bytes / 1024);
 }
+static const char *scheme_text(cli *k) {
+  return k->scheme == EK_QUANTIZE_INT8   ? "int8"
+         : k->scheme == EK_QUANTIZE_BF16 ? "bf16"
+                                         : arena_fmt(k->a, "weights of %d bits", k->bits);
+}
+static const char *times(cli *k, double before, double after) { /* NaN: not measured */
+  return isnan(before) ? "" : arena_fmt(k->a, ", %.3f -> %.3f ms", before, after);
+}
 static void tell(cli *k, const ek_quantized *r) {
   const ek_quantized_layer *worst = NULL;
   if (k->quiet) return;
-  printf("%zu of %zu layers (%.1f %% of their multiplications) are int8, by %zu samples; %s -> %s\n", r->quantized,
-         r->layer_count, 100 * r->share, r->observed, size_text(k, r->bytes_before), size_text(k, r->bytes_after));
+  printf("%zu of %zu layers (%.1f %% of their multiplications) are %s%s; %s -> %s\n", r->quantized, r->layer_count,
+         100 * r->share, scheme_text(k), r->observed ? arena_fmt(k->a, ", by %zu samples", r->observed) : "",
+         size_text(k, r->bytes_before), size_text(k, r->bytes_after));
   for (size_t i = 0; i < r->layer_count; i++) {
     const ek_quantized_layer *l = &r->layers[i];
     if (k->verbose || l->kept)
-      printf("  %s (%s): %s, %.3f -> %.3f ms%s%s%s%s\n", l->name, l->op, decibels(k, l->sqnr), l->ms_before,
-             l->ms_after, l->kept ? ", stays as it is: " : "", l->kept ? l->kept : "",
-             isnan(l->alone) ? "" : "; it alone: outputs ", isnan(l->alone) ? "" : decibels(k, l->alone));
+      printf("  %s (%s): %s%s%s%s%s%s\n", l->name, l->op, decibels(k, l->sqnr), times(k, l->ms_before, l->ms_after),
+             l->kept ? ", stays as it is: " : "", l->kept ? l->kept : "", isnan(l->alone) ? "" : "; it alone: outputs ",
+             isnan(l->alone) ? "" : decibels(k, l->alone));
     if (!l->kept && !isnan(l->sqnr) && (!worst || l->sqnr < worst->sqnr)) worst = l;
   }
-  printf("kernels of one run: %.3f -> %.3f ms\n", r->ms_before, r->ms_after);
+  if (r->compared) printf("kernels of one run: %.3f -> %.3f ms\n", r->ms_before, r->ms_after);
   if (worst) printf("lowest of a layer: %s, %s (%s)\n", decibels(k, worst->sqnr), worst->name, worst->op);
   for (size_t i = 0; i < r->output_count; i++)
     printf("output %s: SQNR %s%s (%zu samples%s)\n", r->outputs[i].name, decibels(k, r->outputs[i].sqnr),
            isnan(r->outputs[i].changed)
                ? ""
                : arena_fmt(k->a, ", another greatest element in %.3g %% of rows", r->outputs[i].changed),
-           r->compared, r->observed + r->compared > r->samples ? "" : " that gave no ranges");
+           r->compared, !r->observed || r->observed + r->compared > r->samples ? "" : " that gave no ranges");
   printf("written: %s\n", k->output);
 }
 
@@ -134,14 +143,14 @@ int cmd_quantize(cli *k) {
   ek_options compile = compile_options(k);
   if (is_library(k->args.v[0]))
     return fail_text(k, EK_USAGE, "error: quantize: a compiled library; take the model that it was made of");
-  if (!k->data.n)
+  if (!k->data.n && !(k->scheme && k->method != EK_QUANTIZE_GPTQ))
     return fail_text(k, EK_USAGE,
                      "error: quantize: no data: the ranges of tensors are measured on samples of the inputs; give some "
                      "with --data FILE.npz");
   ek_code e = ek_load(k->s, k->args.v[0], &model);
   if (!e) e = inputs_of(k, model, &in, &n);
   if (e) return fail(k, e);
-  data_set *data = data_read(k, in, n);
+  data_set *data = k->data.n ? data_read(k, in, n) : NULL;
   ek_quantize_options_init(&o);
   if (!read_budget(k, &o))
     return fail_text(k, EK_USAGE,
@@ -154,10 +163,12 @@ int cmd_quantize(cli *k) {
         k, EK_USAGE,
         arena_fmt(k->a, "error: --smooth %s: auto, or a number above 0 and at most 1, is expected", k->smooth));
   vec_push(k->a, k->exclude, NULL);
-  o.options = &compile, o.samples = data_samples(data), o.sample = data_sample, o.sample_user = data;
+  o.options = &compile, o.samples = data ? data_samples(data) : 0, o.sample = data_sample, o.sample_user = data;
   o.method = (ek_quantize_method)k->method, o.percentile = k->percentile, o.per_channel = k->per_channel,
   o.only_faster = k->only_faster;
   o.exclude = k->exclude.v;
+  o.scheme = (ek_quantize_scheme)k->scheme, o.bits = k->bits, o.block_size = k->block_size;
+  o.zero_points = k->zero_points, o.accuracy_level = k->accuracy_level;
   e = ek_quantize(model, &o, k->output, &r);
   progress_clear();
   if (e) return fail(k, e);

@@ -4,6 +4,7 @@
  *      (quantize/product.c).
  *      Where it is asked for, magnitudes of channels move into weights (quantize_smooth.c), and the model with these
  *      takes the place of the first one.
+ *      With weights alone, only products with rows of a constant matrix, and step 2 is quantize_blocks.c.
  *   2. The model is compiled with kernels that count what the layers' inputs hold (quantize/observe.c), and runs once
  *      on each sample (quantize_run.c). Ranges follow (quantize/range.c).
  *   3. Layers are kept that are slower in int8, where that is asked for (quantize_time.c), and with a budget those that
@@ -108,10 +109,12 @@ static void find_tensors(quantiser *q) {
   q->seen.n = 0;
   for (uint32_t i = 0; i < q->layers.n; i++) {
     quant_layer *x = &q->layers.v[i];
-    if (!x->kept && !(observable(q, x->f[0].v) && observable(q, x->f[1].v)))
+    const bool observed = !quantize_weights_only(q) || q->want.method == EK_QUANTIZE_GPTQ;
+    if (!x->kept && observed && q->want.scheme != EK_QUANTIZE_BF16 &&
+        !(observable(q, x->f[0].v) && observable(q, x->f[1].v)))
       x->kept = "a factor is no tensor of the model's file, and cannot be observed";
     if (x->kept) continue;
-    observe_factor(q, x->f[0].v), observe_factor(q, x->f[1].v);
+    if (observed) observe_factor(q, x->f[0].v), observe_factor(q, x->f[1].v);
     some = true;
   }
   if (some) return;
@@ -151,6 +154,7 @@ static ek_code survey(pipeline *p, void *env) {
   const ops_sources ops = own_ops_sources(p->c, q->m->ops, q->m->nops);
   simplify_graph(p, &ops);
   find_layers(q, p);
+  quantize_keep_other_forms(q);
   find_tensors(q);
   q->alone = NEWN(q->a, double, q->layers.n + 1);
   for (uint32_t i = 0; i < q->layers.n; i++) q->alone[i] = NAN;
@@ -180,8 +184,8 @@ static void fill_result(quantiser *q, const noise *x, uint64_t before) {
                                 .sqnr = quantize_decibels(&x[i]),
                                 .alone = q->alone[i],
                                 .macs = q->layers.v[i].macs,
-                                .ms_before = q->before[i],
-                                .ms_after = q->after[i]};
+                                .ms_before = q->before ? q->before[i] : NAN,
+                                .ms_after = q->after ? q->after[i] : NAN};
     all += q->layers.v[i].macs, some += y->kept ? 0 : q->layers.v[i].macs, r->quantized += !y->kept;
   }
   for (uint32_t i = 0; i < q->g->outputs.n; i++) {
@@ -202,12 +206,16 @@ static ek_code measure(quantiser *q) {
   const uint32_t n = q->layers.n + q->g->outputs.n;
   noise *x = NEWN(q->a, noise, n + 1);
   const char **watch = NEWN(q->a, const char *, q->layers.n + 1);
-  side a = {.m = q->base}, b = {0};
+  side a = {.m = q->base}, b = {.bf16 = q->want.scheme == EK_QUANTIZE_BF16};
   for (uint32_t i = 0; i < n; i++)
     x[i].name = i < q->layers.n ? q->layers.v[i].n->out.v[0]->source : q->g->outputs.v[i - q->layers.n]->source;
   for (uint32_t i = 0, k = 0; i < q->layers.n; i++) { /* what has this name in both files */
     const value *v = q->layers.v[i].n->out.v[0];
     if (map_gets(q->known, v->source, NULL) && !strcmp(v->name, v->source)) watch[k++] = v->source;
+  }
+  if (!q->want.samples) {
+    fill_result(q, x, size_of(q->m));
+    return EK_OK;
   }
   ek_code e = ek_load(q->m->s, q->path, &b.m);
   if (!e) e = quantize_open(q, &a, watch);
@@ -231,10 +239,12 @@ static ek_code check_options(quantiser *q, const ek_quantize_options *given) {
     return session_fail(s, EK_USAGE, STRUCT_UNKNOWN("ek_options"), q->want.options->size, sizeof q->o);
   if (n < 6 || strcmp(q->path + n - 5, ".onnx"))
     return session_fail(s, EK_USAGE, "%s: the quantised model is written as NAME.onnx", q->path);
-  if (!q->want.samples || !q->want.sample)
+  const ek_code e = quantize_check_blocks(q);
+  if (e) return e;
+  if (quantize_needs_data(q) && (!q->want.samples || !q->want.sample))
     return session_fail(s, EK_USAGE,
                         "ek_quantize: ranges are measured on data: give at least one sample of the inputs");
-  if ((unsigned)q->want.method > EK_QUANTIZE_MSE)
+  if ((unsigned)q->want.method > EK_QUANTIZE_GPTQ)
     return session_fail(s, EK_USAGE, "ek_quantize: there is no method %d", (int)q->want.method);
   if (!(q->want.least_sqnr >= 0 && q->want.most_changed <= 100))
     return session_fail(s, EK_USAGE, "ek_quantize: a budget is a number of dB, or a share of rows from 0 to 100");
@@ -257,16 +267,18 @@ ek_code ek_quantize(ek_model *m, const ek_quantize_options *given, const char *p
   q.o.pass = NULL;
   const size_t held = q.want.samples / HELD_OUT;
   q.end_observed = q.want.samples - held, q.first_compared = held ? q.end_observed : 0;
+  if (!quantize_needs_data(&q)) q.end_observed = q.first_compared = 0;
   ctx *c = NULL;
   if (!e) e = in_pipe(m, &q.o, as_in_file, survey, &q, &c);
   q.c = c;
   if (!e) e = quantize_smooth_channels(&q);
-  if (!e) e = quantize_calibrate(&q);
+  if (!e && quantize_weights_only(&q)) e = quantize_choose_codes(&q);
+  if (!e && q.want.scheme == EK_QUANTIZE_INT8) e = quantize_calibrate(&q);
   if (!e) find_ranges(&q);
   if (!e) e = quantize_keep_slower(&q);
   if (!e) e = quantize_search(&q);
   if (!e) e = quantize_write(&q, path);
-  if (!e) e = quantize_time(&q, path);
+  if (!e && q.want.samples) e = quantize_time(&q, path);
   if (!e) e = measure(&q);
   quantize_close_smooth(&q);
   ctx_free(m->s->scratch);

@@ -21,6 +21,7 @@ typedef struct noise { /* of one tensor */
 } noise;
 typedef struct side {
   ek_model *m;     /* a model */
+  bool bf16;       /* products of factors in bf16 are computed in bf16 */
   ek_module *code; /* it is compiled */
   ek_run *run;     /* a run of it */
 } side;
@@ -43,6 +44,7 @@ typedef struct quantiser {
   double *after;            /* of each layer: milliseconds in the quantised model; NULL: not measured */
   VEC(observed) seen;       /* tensors to be observed */
   quant_tensor *ranges;     /* of each of these, the range */
+  quant_codes *codes;       /* of each layer's constant, where weights alone are quantised; else NULL */
   uint64_t bytes;           /* size of the written file */
   ek_array *in;             /* the last sample */
   size_t nin;               /* inputs of the model */
@@ -57,6 +59,7 @@ ek_code quantize_run(quantiser *q, ek_run *run); /* runs it */
 ek_code quantize_calibrate(quantiser *q); /* runs the model on the samples that are observed: q->seen has the result */
 ek_code quantize_open(quantiser *q, side *s, const char *const *watch); /* compiles s->m, and makes a run of it */
 void quantize_close(side *s);
+ek_options quantize_compile_options(const quantiser *q, const side *s); /* how the side is compiled */
 /* Runs both on so many of the samples that are compared, and adds to the n of x how far b is from a. */
 ek_code quantize_compare(quantiser *q, const side *a, const side *b, size_t samples, noise *x, uint32_t n);
 double quantize_decibels(const noise *x);
@@ -72,6 +75,13 @@ ek_code quantize_find_tensors(quantiser *q); /* q->seen: the tensors that the la
 /* ---- quantize_smooth.c: SmoothQuant ------------------------------------------------------------ */
 ek_code quantize_smooth_channels(quantiser *q); /* where it is asked for: q->g, its layers and q->base become others */
 void quantize_close_smooth(quantiser *q);
+
+/* ---- quantize_blocks.c: weights of a few bits -------------------------------------------------- */
+bool quantize_weights_only(const quantiser *q); /* does the scheme leave computed tensors as they are? */
+bool quantize_needs_data(const quantiser *q);   /* is anything decided by samples? */
+ek_code quantize_check_blocks(quantiser *q);    /* the options of schemes */
+void quantize_keep_other_forms(quantiser *q);   /* keeps the layers that the scheme has no form for */
+ek_code quantize_choose_codes(quantiser *q);    /* q->codes, by the samples where the method asks for them */
 
 /* ---- quantize_search.c: the budget ------------------------------------------------------------ */
 ek_code quantize_write(quantiser *q, const char *path); /* the layers that are not kept, quantised, as a file */

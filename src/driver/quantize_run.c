@@ -82,10 +82,16 @@ ek_code quantize_calibrate(quantiser *q) {
 }
 
 /* ---- two models ------------------------------------------------------------------------------ */
-ek_code quantize_open(quantiser *q, side *s, const char *const *watch) {
+ek_options quantize_compile_options(const quantiser *q, const side *s) {
   ek_options o = q->o;
+  if (s->bf16) o.precision = EK_PRECISION_BF16;
+  return o;
+}
+ek_code quantize_open(quantiser *q, side *s, const char *const *watch) {
+  ek_options o = quantize_compile_options(q, s);
   o.watch = watch;
   const ek_code e = ek_compile(s->m, &o, &s->code);
+  if (!e && !q->in) quantize_name_inputs(q, s->code);
   return e ? e : ek_run_create(s->code, o.threads, &s->run);
 }
 void quantize_close(side *s) {

@@ -34,6 +34,8 @@ ek_code quantize_write(quantiser *q, const char *path) {
                              .nlayers = q->layers.n,
                              .tensors = q->ranges,
                              .ntensors = q->seen.n,
+                             .codes = q->codes,
+                             .bf16 = q->want.scheme == EK_QUANTIZE_BF16,
                              .per_channel = q->want.per_channel != 0,
                              .least_error = q->want.method == EK_QUANTIZE_MSE};
     const quant_undo undo = quantize_insert(q->g, &plan);
@@ -64,7 +66,7 @@ static void judge(searching *s) {
 /* Writes, compiles and runs the model as the layers stand. */
 static ek_code trial(searching *s, size_t samples) {
   quantiser *q = s->q;
-  side b = {0};
+  side b = {.bf16 = q->want.scheme == EK_QUANTIZE_BF16};
   for (uint32_t i = 0; i < s->n; i++) s->x[i] = (noise){.name = s->x[i].name};
   ek_code e = quantize_progress(q, "measuring layers", fmin(0.99, (double)s->trials++ / s->planned));
   if (!e) e = quantize_write(q, q->trial);

@@ -59,10 +59,11 @@ static void share(quantiser *q, timing *t, size_t k) {
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 static ek_code open_timed(quantiser *q, timing *t) {
-  ek_options o = q->o;
+  ek_options o = quantize_compile_options(q, &t->s);
   o.profile = 1;
   const ek_code e = ek_compile(t->s.m, &o, &t->s.code);
   t->layers = NEWN(q->a, double, q->layers.n + 1);
+  if (!e && !q->in) quantize_name_inputs(q, t->s.code);
   return e ? e : ek_run_create(t->s.code, o.threads, &t->s.run);
 }
 static ek_code run_timed(quantiser *q, timing *t) {
@@ -91,7 +92,7 @@ static ek_code run_alternately(quantiser *q, timing *a, timing *b) {
   return e;
 }
 ek_code quantize_time(quantiser *q, const char *path) {
-  timing a = {.s.m = q->m}, b = {0};
+  timing a = {.s.m = q->m}, b = {.s.bf16 = q->want.scheme == EK_QUANTIZE_BF16};
   ek_code e = quantize_progress(q, "timing", 0);
   if (!e) e = ek_load(q->m->s, path, &b.s.m);
   if (!e) e = open_timed(q, &a);

@@ -1,6 +1,7 @@
 /* How is a quantised layer written in the graph? As the ONNX standard says it: a tensor x that is computed becomes
  * QuantizeLinear(x, scale, zero point), and all its readers read DequantizeLinear of that; a constant is kept in i8,
- * and its readers read DequantizeLinear; an added constant is kept in i32, with the product of both scales. */
+ * and its readers read DequantizeLinear; an added constant is kept in i32, with the product of both scales. In bf16 the
+ * same nodes are conversions to bf16 and back, and added constants stay f32. */
 #include "quantize/quantize.h"
 #include <math.h>
 #include <string.h>
@@ -15,6 +16,7 @@ typedef struct inserter {
   map *behind;         /* value -> number of its tensor in p, plus one: what quantises it stands behind its node */
   VEC(node *) first;   /* nodes that read only constants and inputs */
 } inserter;
+enum { CAST_F32 = 1, CAST_BF16 = 16 /* element types of the ONNX standard */ };
 static uint64_t key(const void *p) { return (uint64_t)(uintptr_t)p; }
 
 /* ---- pieces of a graph ----------------------------------------------------------------------- */
@@ -44,8 +46,22 @@ static value *dequantized(inserter *s, const value *about, value *codes, value *
   return out;
 }
 
+/* A conversion of v, which is about a tensor. */
+static value *cast(inserter *s, const value *about, value *v, etype to) {
+  value *out = result(s, about, to == ET_BF16 ? "bf16" : "rounded", to);
+  node *n = new_node(s, "Cast", about, (value *const[]){v, NULL, NULL}, out);
+  n->in.n = 1, n->name = arena_fmt(s->a, "%s_Cast", out->name);
+  node_set_int(s->g, n, "to", to == ET_BF16 ? CAST_BF16 : CAST_F32);
+  return out;
+}
+
 /* ---- tensors that are computed --------------------------------------------------------------- */
 static void tensor_codes(inserter *s, const quant_tensor *x, value **q, value **dq) {
+  if (s->p->bf16) {
+    *q = cast(s, x->v, x->v, ET_BF16), *dq = cast(s, x->v, *q, ET_F32);
+    map_putu(s->was, key(*dq), key(x->v));
+    return;
+  }
   const double width = x->range.hi - x->range.lo;
   float *scale = NEW(s->a, float);
   uint8_t *zero = NEW(s->a, uint8_t);
@@ -120,6 +136,24 @@ static void widen_scales(float *scale, channels c, const ndarray *bias, float by
     if ((double)*x < need) *x = (float)need;
   }
 }
+/* A constant kept in bf16, rounded to nearest, ties to even; its readers read it as f32. */
+static value *weight_rounded(inserter *s, value *v) {
+  const ndarray *d = v->data;
+  uint64_t had;
+  if (map_getu(s->by, key(v), &had)) return (value *)(uintptr_t)had;
+  uint16_t *codes = arena_alloc(s->a, d->bytes / 2 + 2);
+  for (size_t i = 0; i < d->bytes / 4; i++) {
+    uint32_t u;
+    memcpy(&u, (const uint8_t *)d->data + i * 4, 4);
+    codes[i] = (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? u >> 16 | 0x40 : (u + 0x7fff + (u >> 16 & 1)) >> 16);
+  }
+  ndarray q = *d;
+  q.type = ET_BF16, q.data = codes, q.bytes = d->bytes / 2, q.file = NULL, q.offset = 0;
+  value *out = cast(s, v, graph_const(s->g, arena_fmt(s->a, "%s_bf16", v->name), &q), ET_F32);
+  map_putu(s->by, key(v), key(out));
+  vec_push(s->a, s->first, out->def);
+  return out;
+}
 static value *weight_codes(inserter *s, const quant_factor *f, const value *bias, float by) {
   const ndarray *d = f->v->data;
   uint64_t had;
@@ -183,6 +217,10 @@ static void quantize_constants(inserter *s) {
   for (uint32_t i = 0; i < s->p->nlayers; i++) {
     const quant_layer *q = &s->p->layers[i];
     if (q->kept || !q->f[1].v->data) continue;
+    if (s->p->bf16) {
+      replace(q->n, q->f[1].v, weight_rounded(s, q->f[1].v));
+      continue;
+    }
     int64_t n;
     value *x = stand_in(s, q->f[0].v);
     value *w = weight_codes(s, &q->f[1], q->bias, scales_of(s, x, &n)[0]);
@@ -219,6 +257,10 @@ quant_undo quantize_insert(graph *g, const quant_plan *p) {
                            .opset = g->opset,
                            .was = s.was};
   g->names = copy_of(g->names, a);
+  if (p->codes) {
+    quantize_insert_blocks(g, p);
+    return undo;
+  }
   value **codes = NEWN(a, value *, p->ntensors + 1);
   map *activations = map_new(a);
   for (uint32_t i = 0; i < p->ntensors; i++) {
@@ -255,6 +297,9 @@ quant_undo quantize_insert(graph *g, const quant_plan *p) {
 }
 void quantize_remove(graph *g, const quant_undo *u) {
   g->nodes.v = u->nodes, g->nodes.n = g->nodes.cap = u->n;
+  for (uint32_t i = 0; i < u->n; i++)
+    for (uint32_t k = 0; k < u->nodes[i]->out.n; k++)
+      if (u->nodes[i]->out.v[k]) u->nodes[i]->out.v[k]->def = u->nodes[i];
   graph_replace_uses(g, u->was);
   g->values.n = u->values, g->names = u->names, g->opset = u->opset;
 }

@@ -11,7 +11,7 @@ const char *const quantize_operators = "op \"einkorn.quantize::Count\"(X: f32[d.
                                        "  H[b] = N[b]\n"
                                        "  H[i64(shr(bitcast(u32, X[d...]), u32(16)))] += 1 for d...\n"
                                        "}\n";
-static value *find(const graph *g, const char *name) {
+value *quantize_find(const graph *g, const char *name) {
   for (uint32_t i = 0; i < g->inputs.n; i++)
     if (!strcmp(g->inputs.v[i]->source, name)) return g->inputs.v[i];
   for (uint32_t i = 0; i < g->nodes.n; i++)
@@ -21,7 +21,7 @@ static value *find(const graph *g, const char *name) {
     }
   ctx_fail(g->c, E_USAGE, "the model computes no tensor of the name %s", name);
 }
-static node *added_node(graph *g, const char *op, const char *domain, value *in, const char *out) {
+node *quantize_add_node(graph *g, const char *op, const char *domain, value *in, const char *out) {
   arena *a = ctx_arena(g->c);
   node *n = graph_node(g, op, domain, out);
   value *v = graph_value(g, out);
@@ -38,10 +38,10 @@ const char *quantize_observed(arena *a, uint32_t i, quant_statistic what) {
 void quantize_observe(graph *g, const char *const *names, uint32_t n, bool bins) {
   arena *a = ctx_arena(g->c);
   for (uint32_t i = 0; i < n; i++) {
-    value *v = find(g, names[i]);
+    value *v = quantize_find(g, names[i]);
     for (int k = 0; k < 2; k++) {
-      node *r = added_node(g, k ? "ReduceMax" : "ReduceMin", "", v,
-                           quantize_observed(a, i, k ? QUANT_GREATEST : QUANT_LEAST));
+      node *r = quantize_add_node(g, k ? "ReduceMax" : "ReduceMin", "", v,
+                                  quantize_observed(a, i, k ? QUANT_GREATEST : QUANT_LEAST));
       node_set_int(g, r, "keepdims", 0);
     }
     if (!bins) continue;
@@ -51,7 +51,7 @@ void quantize_observe(graph *g, const char *const *names, uint32_t n, bool bins)
     counts->type = ET_I64, counts->ranked = true, counts->rank = 1, counts->dims = dims;
     vec_push(a, g->inputs, counts);
     const char *out = quantize_observed(a, i, QUANT_COUNTED);
-    node *h = added_node(g, "Count", "einkorn.quantize", v, out);
+    node *h = quantize_add_node(g, "Count", "einkorn.quantize", v, out);
     vec_push(a, h->in, counts);
     graph_tie(g, out, counts->source);
   }
@@ -70,14 +70,15 @@ void quantize_observe_channels(graph *g, const quant_channels *x, uint32_t n) {
   static const quant_statistic what[] = {QUANT_LEAST, QUANT_GREATEST, QUANT_SQUARE};
   arena *a = ctx_arena(g->c);
   for (uint32_t i = 0; i < n; i++) {
-    value *v = find(g, x[i].v->source), *squares = graph_value(g, arena_fmt(a, "quantize.squares.%u", i));
+    value *v = quantize_find(g, x[i].v->source), *squares = graph_value(g, arena_fmt(a, "quantize.squares.%u", i));
     node *mul = graph_node(g, "Mul", "", squares->name);
     vec_push(a, mul->in, v);
     vec_push(a, mul->in, v);
     vec_push(a, mul->out, squares);
     squares->def = mul;
     for (int k = 0; k < 3; k++) {
-      node *r = added_node(g, ops[k], "", what[k] == QUANT_SQUARE ? squares : v, quantize_observed(a, i, what[k]));
+      node *r =
+          quantize_add_node(g, ops[k], "", what[k] == QUANT_SQUARE ? squares : v, quantize_observed(a, i, what[k]));
       vec_push(a, r->in, all_but(g, x[i].v->rank, x[i].axis));
       node_set_int(g, r, "keepdims", 0);
       node_set_int(g, r, "noop_with_empty_axes", 1);

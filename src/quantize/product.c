@@ -127,6 +127,26 @@ static value *bias_of(const form *f, ex weight, const quant_layer *q, value *con
   }
   return NULL;
 }
+/* Is the layer result[r.., n] = the sum over k of x[r.., k] times an element [k, n] or [n, k] of a constant matrix, to
+ * which at most its bias is added? The axis of k in the matrix; -1: it is not. */
+static int32_t summed_axis(const form *f, const stage *s, const ex_node *sum, const ex load[2], const quant_layer *q) {
+  ctx *c = f->m->c;
+  const ex_node *x = exn(f->m, load[0]), *w = exn(f->m, load[1]);
+  const uint32_t last = s->naxes - 1;
+  if (!s->naxes || f->scaled || f->added.n != (q->bias ? 1 : 0) || sum->nargs != 1 || q->f[1].axis < 0 ||
+      w->nargs != 2 || x->nargs != s->naxes)
+    return -1;
+  const sz k = sym_of_atom(c, sum->args[0]);
+  for (uint32_t i = 0; i < s->naxes; i++) {
+    const axis *a = &s->axes[i];
+    const sz place = a->n == 1 ? sym_of_atom(c, a->d[0].var) : sym_int(c, 0);
+    const sz extent = a->n == 1 ? a->d[0].extent : sym_int(c, 1);
+    if (a->n > 1 || !sym_eq(c, i < last ? x->args[i] : w->args[q->f[1].axis], place) ||
+        !sym_eq(c, extent, i < last ? q->f[0].v->dims[i] : q->f[1].v->dims[q->f[1].axis]))
+      return -1;
+  }
+  return sym_eq(c, x->args[last], k) && sym_eq(c, w->args[1 - q->f[1].axis], k) ? 1 - q->f[1].axis : -1;
+}
 /* Does some stage add up products of two tensors? */
 static bool has_product(const emodule *m, ex e, map *seen) {
   const ex_node *n = exn(m, e);
@@ -186,13 +206,16 @@ static const char *match(form *f, value *const *inputs, quant_layer *out) {
     out->f[0] = out->f[1], out->f[1] = constant, load[0] = load[1], load[1] = first;
   }
   find_channels(f, load, &sum, out);
-  if (out->f[1].v->data) out->bias = bias_of(f, load[1], out, inputs);
+  if (out->f[1].v->data) {
+    out->bias = bias_of(f, load[1], out, inputs);
+    out->summed = summed_axis(f, s, &sum, load, out);
+  }
   return NULL;
 }
 bool quantize_layer(emodule *m, node *n, value *const *inputs, quant_layer *out) {
   arena *a = m->a;
   form f = {.m = m, .a = a};
-  *out = (quant_layer){.n = n};
+  *out = (quant_layer){.n = n, .summed = -1};
   if (!m->outputs.n || !any_product(m, a)) return false;
   out->kept = match(&f, inputs, out);
   return true;

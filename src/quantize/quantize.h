@@ -1,4 +1,4 @@
-/* quantize: how does a graph of f32 become one of eight-bit integers?
+/* quantize: how does a graph of f32 become one of eight-bit integers, or of weights of a few bits?
  *
  * A layer is a node whose result is a sum of products of two tensors, by the formula of its operator (product.c): no
  * list of operators says so. Both factors are quantised: a constant in i8, symmetric, with one scale or one for each
@@ -27,8 +27,11 @@ typedef struct quant_layer {
   node *n;           /* the node */
   quant_factor f[2]; /* factors of the products; a constant one is the second */
   value *bias;       /* constant that is added, with an element for each place of f[1].axis; NULL: none */
-  double macs;       /* multiplications of one run, open sizes being 512; 0: not known */
-  const char *kept;  /* why it stays as it is; NULL: it is quantised */
+  /* The layer is result[r.., n] = sum over k of f[0].v[r.., k] * f[1].v[k, n] (or [n, k]), f[1].v being constant, plus
+   * `bias`: the axis of k in f[1].v. -1: it is of another form */
+  int32_t summed;
+  double macs;      /* multiplications of one run, open sizes being 512; 0: not known */
+  const char *kept; /* why it stays as it is; NULL: it is quantised */
 } quant_layer;
 /* m: the formula of n alone, whose inputs are `inputs` in this order, and whose first output is n's first one. False:
  * n multiplies no two tensors. True: it does; out->kept says why it cannot be quantised, if so. */
@@ -62,7 +65,10 @@ typedef struct quant_channels { /* of a tensor along an axis */
 /* The same for the channels of tensors: QUANT_LEAST, QUANT_GREATEST and QUANT_SQUARE of a run, each a vector. */
 void quantize_observe_channels(graph *g, const quant_channels *x, uint32_t n);
 const char *quantize_observed(arena *a, uint32_t i, quant_statistic what); /* name of an output, or of the state */
-quant_stats quantize_nothing(void);                                        /* of a tensor that was not seen yet */
+value *quantize_find(const graph *g, const char *name); /* the input or result of this name; unwinds (E_USAGE) */
+/* A node that reads `in`, and whose result, a tensor of this name, is one more output of the graph. */
+node *quantize_add_node(graph *g, const char *op, const char *domain, value *in, const char *out);
+quant_stats quantize_nothing(void);                    /* of a tensor that was not seen yet */
 bool quantize_add(quant_stats *s, float lo, float hi); /* the limits of a run; false: they are no finite numbers */
 
 /* ---- fold.c: what scales a tensor, channel by channel? ---------------------------------------- */
@@ -110,6 +116,43 @@ typedef struct quant_range {
 /* The range of a tensor, by a method; all but QUANT_MINMAX need bins. percentile: of the absolute values, 0 to 100 */
 quant_range quantize_range(const quant_stats *s, quant_method how, double percentile, arena *a);
 
+/* ---- blocks.c: matrices of a few bits, with a scale for each block --------------------------- */
+typedef struct quant_form {
+  int bits;               /* 2, 3, 4 or 8 of each code; 3 are stored in 4 */
+  int64_t block;          /* codes that share a scale: a power of two, 16 to 256 */
+  bool zero_points;       /* each block has a zero point; else it is the middle one of the codes */
+  bool least_error;       /* scales make the square of the error least; else they reach the greatest value */
+  int64_t accuracy_level; /* attribute of MatMulNBits: 4: the other factor may be rounded to eight bits; 0: not */
+} quant_form;
+typedef struct quant_codes { /* of a matrix of n rows and k columns, which the products are summed along */
+  quant_form form;           /* how */
+  int64_t n;                 /* rows */
+  int64_t k;                 /* columns */
+  int64_t blocks;            /* blocks in a row */
+  uint8_t *codes;            /* [n, blocks, block]: what is behind the row's end counts as 0 */
+  float *scales;             /* [n, blocks] */
+  uint8_t *zeros;            /* [n, blocks] */
+} quant_codes;
+int quantize_stored_bits(const quant_form *f);                                  /* bits that a code is stored in */
+int quantize_code(const quant_form *f, double x, float scale, int zero);        /* the code next to x */
+float *quantize_matrix(const quant_layer *x, int64_t *n, int64_t *k, arena *a); /* constant of x->summed >= 0, [n, k] */
+quant_codes quantize_blocks(const quant_form *f, const float *weights, int64_t n, int64_t k, arena *a); /* rounded */
+
+/* ---- gptq.c: codes that make the error of a product least ------------------------------------- */
+/* c: of quantize_blocks; its codes are chosen anew. weights: [n, k]. gram: [k, k], the sum of x x^T over the rows x
+ * that were seen. False: gram has no inverse, as it holds no finite numbers. */
+bool quantize_gptq(quant_codes *c, const float *weights, const double *gram, arena *a);
+
+/* ---- gram.c: the sums of products that it needs ------------------------------------------------ */
+extern const char *const quantize_gram_operators; /* definitions, in the notation, of what quantize_observe_gram adds */
+typedef struct quant_gram {
+  const char *name; /* a tensor, by its name in the model */
+  int64_t k;        /* size of its last axis */
+} quant_gram;
+/* The graph gets a state for each tensor: f64[k, k], the sum of x x^T over all rows x of all runs. */
+void quantize_observe_gram(graph *g, const quant_gram *what, uint32_t n);
+const char *quantize_gram_state(arena *a, uint32_t i); /* name of the state */
+
 /* ---- insert.c: the graph --------------------------------------------------------------------- */
 typedef struct quant_tensor {
   value *v;          /* a tensor that is computed, or an input */
@@ -121,6 +164,8 @@ typedef struct quant_plan {
   uint32_t nlayers;            /* number of layers */
   const quant_tensor *tensors; /* ranges of factors that are not constant */
   uint32_t ntensors;           /* number of tensors */
+  const quant_codes *codes;    /* of each layer's constant, which alone is quantised; NULL: the layers become int8 */
+  bool bf16;                   /* factors are rounded to bf16 instead */
   bool per_channel;            /* constant factors have a scale for each place of their axis */
   bool least_error;            /* their scales make the square of the error least; else they reach the greatest value */
 } quant_plan;
@@ -134,4 +179,5 @@ typedef struct quant_undo { /* the graph as it was */
 } quant_undo;
 quant_undo quantize_insert(graph *g, const quant_plan *p);
 void quantize_remove(graph *g, const quant_undo *u);
+void quantize_insert_blocks(graph *g, const quant_plan *p); /* blocks.c: products with p->codes in the layers' places */
 #endif

@@ -665,6 +665,16 @@ class Quantizing(unittest.TestCase):
         self.assertEqual(q.layers[0].kept, "excluded")
         self.assertGreaterEqual(q.outputs["scores"][0], 60)
 
+    def test_weights(self):
+        some = {}
+        for method in "minmax", "gptq":
+            some[method] = einkorn.quantize(DIGITS, self.samples, self.path, scheme="int4", method=method, bits=3,
+                                            block_size=64, zero_points=True).layers[-1]
+        self.assertEqual(some["gptq"].kept, None)
+        self.assertGreater(some["gptq"].sqnr, some["minmax"].sqnr + 1)
+        q = einkorn.quantize(DIGITS, [], self.path, scheme="int4")
+        self.assertEqual((q.quantized, q.compared), (1, 0))
+
     def test_refused(self):
         for call, error, says in (
                 (lambda: einkorn.quantize(DIGITS, [], self.path), einkorn.UsageError, "at least one sample"),
