@@ -145,9 +145,9 @@ class Quantized(NamedTuple):
 def quantize(model: str | os.PathLike[str] | bytes | _Proto, samples: Iterable[Mapping[str, Array]],
              path: str | os.PathLike[str], *, method: str = "minmax", percentile: float = 99.999,
              per_channel: bool = False, exclude: Iterable[str] = (), least_sqnr: float = 0,
-             most_changed: float | None = None, only_faster: bool = False, scheme: str = "int8", bits: int = 4,
-             block_size: int = 32, zero_points: bool = False, accuracy_level: int = 0,
-             **options: Any) -> Quantized: ...
+             most_changed: float | None = None, only_faster: bool = False, smooth: str | float | None = None,
+             scheme: str = "int8", bits: int = 4, block_size: int = 32, zero_points: bool = False,
+             accuracy_level: int = 0, **options: Any) -> Quantized: ...
 
 class Operators(NamedTuple):
     name: str
