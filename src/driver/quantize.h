@@ -56,6 +56,15 @@ typedef struct quantiser {
 /* ---- quantize_run.c: samples ----------------------------------------------------------------- */
 ek_code quantize_take(quantiser *q, size_t i);   /* q->in becomes sample i */
 ek_code quantize_run(quantiser *q, ek_run *run); /* runs it */
+typedef struct observation {
+  void (*add)(graph *g, void *env);        /* adds to the model what is observed */
+  ek_code (*take)(void *env, ek_run *run); /* takes it, after each run; NULL: nothing */
+  void *env;                               /* handed to both */
+  const char *operators;                   /* definitions of the operators that `add` uses */
+  const char *phase;                       /* what progress is told as */
+} observation;
+/* Runs the model on the samples that are observed. The caller closes *code, which may stay NULL; *run goes with it. */
+ek_code quantize_observe_samples(quantiser *q, const observation *o, ek_module **code, ek_run **run);
 ek_code quantize_calibrate(quantiser *q); /* runs the model on the samples that are observed: q->seen has the result */
 ek_code quantize_open(quantiser *q, side *s, const char *const *watch); /* compiles s->m, and makes a run of it */
 void quantize_close(side *s);

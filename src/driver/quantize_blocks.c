@@ -105,18 +105,11 @@ static ek_code all_codes(quantiser *q, ek_run *run) {
   return e;
 }
 ek_code quantize_choose_codes(quantiser *q) {
-  const inner_options adding = {.edit = add_grams, .edit_env = q, .edit_ops = quantize_gram_operators};
+  const observation adding = {.add = add_grams, .env = q, .operators = quantize_gram_operators, .phase = "calibrating"};
   ek_module *code = NULL;
   ek_run *run = NULL;
   if (q->want.method != EK_QUANTIZE_GPTQ) return all_codes(q, NULL);
-  ek_code e = compile_inner(q->base, &q->o, &adding, &code);
-  if (!e) e = ek_run_create(code, q->o.threads, &run);
-  if (!e) quantize_name_inputs(q, code);
-  for (size_t i = 0; !e && i < q->end_observed; i++) {
-    e = quantize_take(q, i);
-    if (!e) e = quantize_run(q, run);
-    if (!e) e = quantize_progress(q, "calibrating", (double)(i + 1) / (double)q->end_observed);
-  }
+  ek_code e = quantize_observe_samples(q, &adding, &code, &run);
   if (!e) e = all_codes(q, run);
   ek_module_close(code);
   return e;

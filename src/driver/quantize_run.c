@@ -26,7 +26,8 @@ ek_code quantize_progress(quantiser *q, const char *phase, double done) {
   return EK_OK;
 }
 /* ---- what tensors hold ----------------------------------------------------------------------- */
-static ek_code limits_of(quantiser *q, ek_run *run) {
+static ek_code limits_of(void *env, ek_run *run) {
+  quantiser *q = env;
   for (uint32_t i = 0; i < q->seen.n; i++) {
     ek_array lo, hi;
     ek_code e = ek_run_get_output(run, quantize_observed(q->a, i, QUANT_LEAST), &lo);
@@ -63,19 +64,25 @@ static void add_statistics(graph *g, void *env) {
   for (uint32_t i = 0; i < q->seen.n; i++) names[i] = q->seen.v[i].v->source;
   quantize_observe(g, names, q->seen.n, counts_bins(q));
 }
-ek_code quantize_calibrate(quantiser *q) {
-  const inner_options counting = {.edit = add_statistics, .edit_env = q, .edit_ops = quantize_operators};
-  ek_module *code = NULL;
-  ek_run *run = NULL;
-  ek_code e = compile_inner(q->base, &q->o, &counting, &code);
-  if (!e) e = ek_run_create(code, q->o.threads, &run);
-  if (!e) quantize_name_inputs(q, code);
+ek_code quantize_observe_samples(quantiser *q, const observation *o, ek_module **code, ek_run **run) {
+  const inner_options adding = {.edit = o->add, .edit_env = o->env, .edit_ops = o->operators};
+  ek_code e = compile_inner(q->base, &q->o, &adding, code);
+  if (!e) e = ek_run_create(*code, q->o.threads, run);
+  if (!e) quantize_name_inputs(q, *code);
   for (size_t i = 0; !e && i < q->end_observed; i++) {
     e = quantize_take(q, i);
-    if (!e) e = quantize_run(q, run);
-    if (!e) e = limits_of(q, run);
-    if (!e) e = quantize_progress(q, "calibrating", (double)(i + 1) / (double)q->end_observed);
+    if (!e) e = quantize_run(q, *run);
+    if (!e && o->take) e = o->take(o->env, *run);
+    if (!e) e = quantize_progress(q, o->phase, (double)(i + 1) / (double)q->end_observed);
   }
+  return e;
+}
+ek_code quantize_calibrate(quantiser *q) {
+  const observation counting = {
+      .add = add_statistics, .take = limits_of, .env = q, .operators = quantize_operators, .phase = "calibrating"};
+  ek_module *code = NULL;
+  ek_run *run = NULL;
+  ek_code e = quantize_observe_samples(q, &counting, &code, &run);
   if (!e && counts_bins(q)) e = bins_of(q, run);
   ek_module_close(code);
   return e;

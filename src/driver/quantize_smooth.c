@@ -33,7 +33,8 @@ static void add_channels(graph *g, void *env) {
   const smoothing *s = env;
   quantize_observe_channels(g, s->tensors.v, s->tensors.n);
 }
-static ek_code take(const smoothing *s, ek_run *run) {
+static ek_code take(void *env, ek_run *run) {
+  const smoothing *s = env;
   quantiser *q = s->q;
   for (uint32_t i = 0; i < s->tensors.n; i++) {
     quant_channels *x = &s->tensors.v[i];
@@ -54,19 +55,11 @@ static ek_code take(const smoothing *s, ek_run *run) {
   return EK_OK;
 }
 static ek_code observe(smoothing *s) {
-  quantiser *q = s->q;
-  const inner_options channels = {.edit = add_channels, .edit_env = s, .edit_ops = quantize_operators};
+  const observation channels = {
+      .add = add_channels, .take = take, .env = s, .operators = quantize_operators, .phase = "observing channels"};
   ek_module *code = NULL;
   ek_run *run = NULL;
-  ek_code e = compile_inner(q->m, &q->o, &channels, &code);
-  if (!e) e = ek_run_create(code, q->o.threads, &run);
-  if (!e) quantize_name_inputs(q, code);
-  for (size_t i = 0; !e && i < q->end_observed; i++) {
-    e = quantize_take(q, i);
-    if (!e) e = quantize_run(q, run);
-    if (!e) e = take(s, run);
-    if (!e) e = quantize_progress(q, "observing channels", (double)(i + 1) / (double)q->end_observed);
-  }
+  const ek_code e = quantize_observe_samples(s->q, &channels, &code, &run);
   ek_module_close(code);
   return e;
 }

@@ -5,8 +5,7 @@
  * for each pair of channels and each place of the window,
  *   G[m, c, k] = sum[n, o] X[n, c, o + k] * D[n, m, o]
  * Of a part of the outermost variable both stay in the second cache, and serve all results before the next part comes.
- * What the parts have is added up at the end ("Anatomy of High-Performance Deep Learning Convolutions on SIMD
- * Architectures", Georganas et al., 2018, section II.J, with the copies for threads used for the caches):
+ * What the parts have is added up at the end:
  *   P[p, m, c, k] = sum[n in part p, o] X[n, c, o + k] * D[n, m, o]        G[m, c, k] = sum[p] P[p, m, c, k]
  * Products of two matrices are blocked where they are computed (schedule/blocking.c). Needs inlined values.
  */

@@ -13,6 +13,8 @@
 /* after the standard headers */
 #include <cmocka.h>
 
+#include "quantizekit.h"
+
 #define OUT EK_BINARY_DIR "/test_gptq.onnx"
 enum { ROWS = 10, WIDTH = 20 };
 static const char net[] =
@@ -118,18 +120,6 @@ static void nothing_seen(void **state) {
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
-static const char *written(fixture *f) { /* the quantised model as text */
-  ek_model *q;
-  const char *text = "";
-  ek_show_options w;
-  ek_show_options_init(&w);
-  w.weights_inline = 1;
-  if (ek_load(f->s, OUT, &q) || ek_show(q, NULL, &w, &text)) fail_msg("%s", ek_message(f->s));
-  return text;
-}
-static void has(const char *text, const char *what) {
-  if (!strstr(text, what)) fail_msg("no %s in\n%s", what, text);
-}
 static void graph_written(void **state) {
   fixture *f = *state;
   if (ek_quantize(f->m, &f->o, OUT, &f->r)) fail_msg("%s", ek_message(f->s)); /* no data */
@@ -137,7 +127,7 @@ static void graph_written(void **state) {
   assert_int_equal(f->r.quantized, 1);
   has(f->r.layers[1].kept, "two tensors that are computed");
   assert_true(isnan(f->r.layers[0].sqnr) && isnan(f->r.layers[0].ms_after) && f->r.compared == 0);
-  const char *text = written(f);
+  const char *text = written(f->s, OUT);
   has(text, "w_scale: f32[2, 2] = [1, -0.8999999761581421, 1, -0.5]");
   has(text,
       "\"com.microsoft\"::MatMulNBits(x, w_quantized, w_scale, _, _, b) {K = 20, N = 2, bits = 4, block_size = 16}");
@@ -145,7 +135,7 @@ static void graph_written(void **state) {
   f->o.samples = ROWS, f->o.sample = sample, f->o.sample_user = f, f->o.zero_points = 1, f->o.accuracy_level = 4;
   if (ek_quantize(f->m, &f->o, OUT, &f->r)) fail_msg("%s", ek_message(f->s));
   assert_true(f->r.layers[0].sqnr > 20 && f->r.compared == ROWS && f->r.observed == 0);
-  text = written(f);
+  text = written(f->s, OUT);
   has(text, "w_zero_point: u8[2, 1] = [7, 8]");
   has(text, "accuracy_level = 4");
 }
@@ -169,7 +159,7 @@ static void bf16(void **state) {
   f->o.scheme = EK_QUANTIZE_BF16;
   if (ek_quantize(f->m, &f->o, OUT, &f->r)) fail_msg("%s", ek_message(f->s));
   assert_int_equal(f->r.quantized, 2);
-  const char *text = written(f);
+  const char *text = written(f->s, OUT);
   has(text, "const w_bf16: bf16[20, 2] = [1, -8, 2, ");
   has(text, "7.1875, 4, 6");
   has(text, "y: f32[N, 2] = Gemm(x_rounded, w_rounded, b) \"first\"");

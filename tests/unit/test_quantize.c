@@ -13,6 +13,8 @@
 /* after the standard headers */
 #include <cmocka.h>
 
+#include "quantizekit.h"
+
 #define OUT EK_BINARY_DIR "/test_quantize.onnx"
 enum { ROWS = 10, WIDTH = 4 };
 static const char net[] = "graph \"net\" ir 8 opset 17 {\n"
@@ -57,18 +59,6 @@ static int teardown(void **state) {
   free(f);
   return 0;
 }
-static const char *written(fixture *f) { /* the quantised model as text */
-  ek_model *q;
-  const char *text = "";
-  ek_show_options w;
-  ek_show_options_init(&w);
-  w.weights_inline = 1;
-  if (ek_load(f->s, OUT, &q) || ek_show(q, NULL, &w, &text)) fail_msg("%s", ek_message(f->s));
-  return text;
-}
-static void has(const char *text, const char *what) {
-  if (!strstr(text, what)) fail_msg("no %s in\n%s", what, text);
-}
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 static void codes(void **state) {
@@ -83,7 +73,7 @@ static void codes(void **state) {
   assert_int_equal(f->r.compared, 2);
   assert_int_equal(f->r.output_count, 1);
   assert_true(f->r.outputs[0].sqnr > 40 && f->r.outputs[0].sqnr < 90);
-  const char *text = written(f);
+  const char *text = written(f->s, OUT);
   has(text, "x_scale: f32[] = [0.00999999977");
   has(text, "x_zero_point: u8[] = [0]");
   has(text, "w_quantized: i8[4, 3] = [127, 10, 10, -50, -127, 20, 10, 15, 127, 0, 50, -50]");
@@ -99,7 +89,7 @@ static void excluded(void **state) {
   assert_int_equal(ek_quantize(f->m, &f->o, OUT, &f->r), EK_OK);
   assert_int_equal(f->r.quantized, 1);
   assert_string_equal(f->r.layers[0].kept, "excluded");
-  has(written(f), "h: f32[N, 3] = Gemm(x, w, b)");
+  has(written(f->s, OUT), "h: f32[N, 3] = Gemm(x, w, b)");
   f->o.exclude = all;
   assert_int_equal(ek_quantize(f->m, &f->o, OUT, &f->r), EK_USAGE);
   has(ek_message(f->s), "nothing to quantise: every layer stays as it is; first (Gemm): excluded");
@@ -222,7 +212,7 @@ static void smoothed(void **state) {
     for (int i = 0; i < 3; i++)
       if (!(f->r.outputs[i].sqnr >= before[i] + 10))
         fail_msg("output %d: %g dB, %g without smoothing", i, f->r.outputs[i].sqnr, before[i]);
-    const char *text = written(f);
+    const char *text = written(f->s, OUT);
     lacks(text, "n_Mul"); /* the gain is divided */
     has(text, "LayerNormalization(x, gain_smoothed, shift_smoothed)");
     has(text, "= Mul(x, x_factors) \"x_Mul\""); /* an input has nothing that could be */
@@ -243,8 +233,8 @@ static void smoothed_reader(void **state) {
   f->o.smooth = 0.5;
   if (ek_quantize(m, &f->o, OUT, &f->r)) fail_msg("%s", ek_message(f->s));
   assert_true(f->r.outputs[1].sqnr > 100);
-  has(written(f), "LayerNormalization(x, gain, shift)");
-  has(written(f), "= Mul(n, n_factors) \"n_Mul\"");
+  has(written(f->s, OUT), "LayerNormalization(x, gain, shift)");
+  has(written(f->s, OUT), "= Mul(n, n_factors) \"n_Mul\"");
 }
 /* What computes a layer's input is another layer, with a maximum with 0 between: its weights and bias are divided. */
 static void smoothed_layer(void **state) {
@@ -252,11 +242,11 @@ static void smoothed_layer(void **state) {
   f->o.smooth = 0.5, f->o.per_channel = 1;
   if (ek_quantize(f->m, &f->o, OUT, &f->r)) fail_msg("%s", ek_message(f->s));
   assert_true(f->r.outputs[0].sqnr > 35);
-  lacks(written(f), "r_Mul");
+  lacks(written(f->s, OUT), "r_Mul");
   f->o.per_channel = 0; /* one scale for all weights: the codes of small channels would become coarse */
   if (ek_quantize(f->m, &f->o, OUT, &f->r)) fail_msg("%s", ek_message(f->s));
   assert_true(f->r.outputs[0].sqnr > 35);
-  has(written(f), "r_Mul");
+  has(written(f->s, OUT), "r_Mul");
 }
 static void nothing(void **state) {
   fixture *f = *state;
