@@ -12,6 +12,7 @@ sym: base
 graph: base sym
 onnx: base graph
 quantize: base sym graph expr
+train: base graph notation
 runtime:
 target: base runtime expr notation
 expr: base sym
@@ -31,7 +32,7 @@ codegen/x86: base loop target runtime codegen
 codegen/llvm: base loop target runtime codegen codegen/image
 codegen/c: loop target runtime codegen
 codegen/emit: base loop target runtime codegen codegen/image codegen/x86 codegen/llvm codegen/c
-driver: base einkorn graph onnx quantize notation expr eval passes grad program
+driver: base einkorn graph onnx quantize train notation expr eval passes grad program
 driver: codegen/image codegen/c codegen/llvm codegen/emit
 cli: base target driver einkorn
 END

@@ -651,6 +651,70 @@ typedef struct ek_quantized {
  * and ek_run_execute. */
 EK_API ek_code ek_quantize(ek_model *m, const ek_quantize_options *o, const char *path, ek_quantized *out);
 
+/* ---- training ----------------------------------------------------------------------------------
+ * A model becomes a step of training: forward, loss, gradient, clipping and update are one compiled program, whose
+ * states are the parameters, the optimiser's moments and running statistics. Parameters are the initialisers of floats
+ * with an axis at least that the loss depends on. BatchNormalization and Dropout compute what they compute in training.
+ * Losses, optimisers and metrics are definitions in the notation, named "NAME" or "NAME:attribute=value,..":
+ * ek_load_ops adds others, in the domains einkorn.loss, einkorn.optimizer and einkorn.metric (docs/training.md).
+ */
+typedef struct ek_trainer ek_trainer;
+typedef struct ek_train_options {
+  size_t size;               /* sizeof(ek_train_options): set by ek_train_options_init */
+  const ek_options *options; /* how the step is compiled; NULL: the defaults */
+  const char *loss;          /* such as "cross_entropy" or "cross_entropy:ignore_index=0"; needed */
+  const char *optimizer;     /* such as "adamw:weight_decay=0.1"; default "adamw" */
+  /* Metrics, NULL-terminated, such as "accuracy"; NULL: none */
+  const char *const *metrics;
+  const char *output; /* the tensor that the loss is of; NULL: the model's first output */
+  /* What a step is given: names, types and sizes count, data is not read. The model's inputs, whose open sizes become
+   * these, and the inputs of the loss and of metrics beside the model's result, under the names of their definitions,
+   * such as "target". */
+  const ek_array *batch;
+  size_t batch_count; /* how many */
+  /* Patterns of the names of parameters that stay as they are, NULL-terminated; NULL: none. * stands for any text, ?
+   * for one character. */
+  const char *const *freeze;
+  /* "PATTERN:attribute=value,..": parameters that the optimiser treats in another way, such as "*bias:weight_decay=0";
+   * the first pattern that fits counts. NULL-terminated; NULL: none */
+  const char *const *groups;
+  double clip_norm;  /* gradients are scaled so that all together have at most this norm; 0 (default): not */
+  double clip_value; /* each element of a gradient is cut to at most this absolute value; 0 (default): not */
+  int accumulate;    /* so many calls of ek_trainer_step make one update, by the mean of their gradients; default 1 */
+  uint64_t seed;     /* of random masks */
+} ek_train_options;
+EK_API void ek_train_options_init(ek_train_options *o);                     /* the defaults */
+EK_API void ek_train_options_init_sized(ek_train_options *o, size_t bytes); /* the same of a struct of so many bytes */
+#define ek_train_options_init(o) ek_train_options_init_sized((o), sizeof(ek_train_options))
+/* Compiles the step. The model must stay open as long as the trainer. EK_USAGE: options, or nothing that could be
+ * trained; else as ek_compile. A trainer is used by one thread at a time, with its session. */
+EK_API ek_code ek_trainer_create(ek_model *m, const ek_train_options *o, ek_trainer **out);
+EK_API void ek_trainer_close(ek_trainer *t);
+/* One step with these arrays, named and shaped as ek_train_options.batch. lr: the learning rate. loss: the loss before
+ * the update; may be NULL. Where it is no finite number, parameters and moments stay as they were, and EK_FAILED names
+ * the step. */
+EK_API ek_code ek_trainer_step(ek_trainer *t, const ek_array *batch, size_t n, double lr, double *loss);
+/* The same model as it is for inference, with the parameters of now: the loss of these arrays, which changes nothing.
+ * The first call compiles it. */
+EK_API ek_code ek_trainer_evaluate(ek_trainer *t, const ek_array *batch, size_t n, double *loss);
+/* Sums of metric i (by its place in ek_train_options.metrics) of the last step or evaluation, as its definition says:
+ * the first is a numerator, the second a denominator. Valid until the next call on the trainer. EK_USAGE */
+EK_API ek_code ek_trainer_metric(ek_trainer *t, size_t i, const double **sums, size_t *n);
+EK_API int64_t ek_trainer_steps(const ek_trainer *t); /* updates so far */
+/* Everything that changes from step to step: parameters under the names of their initialisers, running statistics, and
+ * the optimiser's states, named PARAMETER.STATE. */
+typedef enum ek_trained_kind { EK_TRAINED_PARAMETER, EK_TRAINED_STATISTIC, EK_TRAINED_MOMENT } ek_trained_kind;
+EK_API size_t ek_trainer_tensors(const ek_trainer *t); /* how many; parameters are the first, then statistics */
+EK_API ek_trained_kind ek_trainer_tensor_kind(const ek_trainer *t, size_t i);
+/* tensor i, from 0; data is valid until the next call on the trainer. EK_USAGE */
+EK_API ek_code ek_trainer_tensor(ek_trainer *t, size_t i, ek_array *out);
+/* the tensor x->name becomes a copy of x. EK_USAGE: no such tensor; EK_SHAPE */
+EK_API ek_code ek_trainer_set_tensor(ek_trainer *t, const ek_array *x);
+EK_API ek_code ek_trainer_set_steps(ek_trainer *t, int64_t steps); /* as if so many updates had been made */
+/* Writes the model, with the parameters and running statistics of now, as NAME.onnx. EK_IO */
+EK_API ek_code ek_trainer_save(ek_trainer *t, const char *path);
+EK_API void ek_trainer_report(const ek_trainer *t, ek_report *out); /* what compiling the step came to */
+
 /* ---- looking inside: texts and figures for people. Everything given out lives until the next call on the session
  * ---- */
 /* Checks a model: everything short of code; ek_message() has all problems at once. Errors as ek_compile */

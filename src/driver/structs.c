@@ -27,6 +27,7 @@ static const ek_show_options show_defaults = {.stage = "graph"};
 static const ek_diff_options diff_defaults = {0};
 static const ek_quantize_options quantize_defaults = {
     .percentile = 99.999, .most_changed = -1, .smooth = -1, .bits = 4, .block_size = 32};
+static const ek_train_options train_defaults = {.optimizer = "adamw", .accumulate = 1};
 #define INIT(name, defaults)                                                                                           \
   void name##_init_sized(name *o, size_t bytes) { struct_init(o, bytes, &defaults, sizeof defaults); }
 INIT(ek_session_options, session_defaults)
@@ -35,6 +36,7 @@ INIT(ek_run_options, run_defaults)
 INIT(ek_show_options, show_defaults)
 INIT(ek_diff_options, diff_defaults)
 INIT(ek_quantize_options, quantize_defaults)
+INIT(ek_train_options, train_defaults)
 
 /* ---- programs of older headers call these: the first header of this soname had so much --------------------------- */
 #undef ek_session_options_init
@@ -43,6 +45,7 @@ INIT(ek_quantize_options, quantize_defaults)
 #undef ek_show_options_init
 #undef ek_diff_options_init
 #undef ek_quantize_options_init
+#undef ek_train_options_init
 void ek_session_options_init(ek_session_options *o) {
   ek_session_options_init_sized(o, offsetof(ek_session_options, compile_memory) + sizeof o->compile_memory);
 }
@@ -62,6 +65,10 @@ void ek_diff_options_init(ek_diff_options *o) {
 
 void ek_quantize_options_init(ek_quantize_options *o) {
   ek_quantize_options_init_sized(o, offsetof(ek_quantize_options, only_faster) + sizeof(size_t));
+}
+
+void ek_train_options_init(ek_train_options *o) {
+  ek_train_options_init_sized(o, offsetof(ek_train_options, seed) + sizeof o->seed);
 }
 
 /* Structs that we fill, and that say no size: a change here breaks programs, and needs another soname. */

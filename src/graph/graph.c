@@ -93,6 +93,12 @@ attr *node_set_ints(graph *g, node *n, const char *name, const int64_t *v, uint3
   a->ints = arena_dup(ctx_arena(g->c), v, count * sizeof *v);
   return a;
 }
+attr *node_set_strings(graph *g, node *n, const char *name, const char *const *v, uint32_t count) {
+  attr *a = put(g, n, name, AK_STRINGS);
+  a->n = count;
+  a->strings = arena_dup(ctx_arena(g->c), v, count * sizeof *v);
+  return a;
+}
 void node_remove_attr(node *n, const char *name) {
   for (uint32_t i = 0; i < n->attrs.n; i++)
     if (!strcmp(n->attrs.v[i].name, name)) {

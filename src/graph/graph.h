@@ -35,6 +35,7 @@ typedef struct value {
   node *def;           /* NULL: input or constant */
   value_kind kind;     /* what the model declares it to be; an input's type and dims are those of its elements */
   bool text;           /* a port of strings that has been lowered: type and dims are those of their bytes */
+  bool literal;        /* a constant that the model writes as a node (Constant), not as an initialiser */
   bool declared;       /* type and dims were declared by the model (value_info); inference checks against it */
 } value;
 
@@ -109,6 +110,7 @@ attr *node_set_int(graph *g, node *n, const char *name, int64_t v);
 attr *node_set_float(graph *g, node *n, const char *name, double v);
 attr *node_set_string(graph *g, node *n, const char *name, const char *v);
 attr *node_set_ints(graph *g, node *n, const char *name, const int64_t *v, uint32_t count);
+attr *node_set_strings(graph *g, node *n, const char *name, const char *const *v, uint32_t count);
 void node_remove_attr(node *n, const char *name);
 graph *graph_root(graph *g);
 /* Input v, of another kind than a tensor, holds n tensors (-1: nothing at all). They become inputs NAME.0, NAME.1,

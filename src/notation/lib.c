@@ -236,6 +236,22 @@ srcpos opdef_pos(const opdef *d) { return (srcpos){d->file, d->line, d->col}; }
 const char *opdef_domain(const opdef *d) { return d->domain; }
 uint32_t opdef_inputs(const opdef *d) { return d->nin; }
 const char *opdef_input(const opdef *d, uint32_t i) { return i < d->nin ? d->in[i].name : ""; }
+bool opdef_input_is_static(const opdef *d, uint32_t i) { return i < d->nin && d->in[i].isdims; }
+bool opdef_input_is_optional(const opdef *d, uint32_t i) {
+  return i < d->nin && (d->in[i].optional || d->in[i].def || d->in[i].variadic);
+}
+uint32_t opdef_outputs(const opdef *d) { return d->nout; }
+uint32_t opdef_attrs(const opdef *d) { return d->nattr; }
+const char *opdef_attr(const opdef *d, uint32_t i, skind *kind) {
+  static const struct {
+    const char *type;
+    skind kind;
+  } kinds[] = {{"int", SK_INT}, {"float", SK_FLOAT}, {"str", SK_STRING}};
+  *kind = SK_NONE;
+  for (size_t k = 0; i < d->nattr && k < sizeof kinds / sizeof *kinds; k++)
+    if (!d->attr[i].nper && !strcmp(d->attr[i].type.elem, kinds[k].type)) *kind = kinds[k].kind;
+  return i < d->nattr ? d->attr[i].name : "";
+}
 void opdef_types(const opdef *d, sbuf *b) {
   for (uint32_t i = 0; i < d->ntv; i++) {
     sb_fmt(b, "%s%s: ", i ? ", " : "", d->tv[i].name);

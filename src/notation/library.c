@@ -4,7 +4,8 @@
 
 #define SOURCES(X)                                                                                                     \
   X(lib)                                                                                                               \
-  X(math) X(reduce) X(shape) X(nn) X(recurrent) X(quant) X(misc) X(text) X(ml) X(contrib) X(experts) X(states) X(lists)
+  X(math)                                                                                                              \
+  X(reduce) X(shape) X(nn) X(recurrent) X(quant) X(misc) X(text) X(ml) X(contrib) X(experts) X(states) X(lists) X(train)
 #define X(name)                                                                                                        \
   __asm__(".pushsection .rodata\n"                                                                                     \
           ".balign 16\n"                                                                                               \

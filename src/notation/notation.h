@@ -45,6 +45,10 @@ srcpos opdef_pos(const opdef *d);
 const char *opdef_domain(const opdef *d); /* "" is the standard's */
 uint32_t opdef_inputs(const opdef *d);
 const char *opdef_input(const opdef *d, uint32_t i);
+bool opdef_input_is_static(const opdef *d, uint32_t i);   /* are its values needed when compiling (`dims`)? */
+bool opdef_input_is_optional(const opdef *d, uint32_t i); /* may it be left out? */
+uint32_t opdef_outputs(const opdef *d);
+uint32_t opdef_attrs(const opdef *d);
 void opdef_types(const opdef *d, sbuf *b); /* `T: float; X: T, I: i64 -> Y: T`: element types only */
 /* do the types say that this output has the shape of this input? */
 bool opdef_keeps_shape(const opdef *d, uint32_t input, uint32_t output);
@@ -67,6 +71,8 @@ typedef struct sattr {
   const char *const *strings; /* SK_STRINGS */
   const ndarray *tensor;      /* SK_TENSOR */
 } sattr;
+/* Name and type of an attribute; SK_NONE: a type that has no name here, or i is too large. */
+const char *opdef_attr(const opdef *d, uint32_t i, skind *kind);
 typedef struct arg {
   bool present;    /* false: omitted optional */
   etype type;      /* element type */

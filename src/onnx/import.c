@@ -97,6 +97,7 @@ static void make_values(importer *im, scope *s, const pb_nodes *nodes, const map
       uint64_t t;
       if (!is_constant(p) && map_get(s->types, name.p, name.n, &t))
         declare_type(im, v, ptr(t), s->g->parent || s->fn ? TYPE_REGION_INPUT : TYPE_OTHER);
+      v->literal = v->data != NULL;
       map_put(s->values, name.p, name.n, num(v));
     }
   }

@@ -1,0 +1,361 @@
+/* ek_trainer: a model, its step of training as a module, and a run of it that holds the states.
+ *
+ *   1. Definitions of loss, optimiser and metrics are found (train/rule.c), and the graph of the model becomes that of
+ *      a step while the module is compiled (train/step.c).
+ *   2. A step is one run: the batch, the learning rate and the number of the step go in, the loss comes out.
+ *   3. Evaluation is another module, of the model as it is, compiled when it is first asked for. Its parameters are
+ *      inputs, bound to what the step's states hold.
+ */
+#include "driver/driver.h"
+#include "onnx/onnx.h"
+#include "train/train.h"
+#include <math.h>
+#include <string.h>
+
+struct ek_trainer {
+  ek_model *m;           /* the model */
+  memory mem;            /* where the trainer's own memory comes from */
+  ctx *c;                /* context of what is kept here */
+  arena *a;              /* its memory */
+  ek_train_options want; /* what was asked for; texts are copies */
+  ek_options o;          /* how modules are compiled */
+  train_plan plan;       /* how graphs are made */
+  train_made made;       /* what became of the model */
+  ek_module *step;       /* the step */
+  ek_run *run;           /* its run */
+  ek_module *check;      /* the model for evaluation; NULL: not compiled yet */
+  ek_run *checks;        /* its run */
+  ek_run *last;          /* the run of the last step or evaluation; NULL: none */
+  int64_t steps;         /* updates so far */
+  int64_t calls;         /* batches since the last update */
+  double *sums;          /* metrics, as numbers of f64 */
+};
+
+static ek_code run_failed(const ek_trainer *t, ek_run *r, ek_code e) {
+  return session_fail(t->m->s, e, "%s", ek_run_message(r));
+}
+
+/* ---- compiling ------------------------------------------------------------------------------- */
+static void build(graph *g, void *env) {
+  ek_trainer *t = env;
+  train_made made;
+  train_build(g, &t->plan, &made);
+  if (t->plan.evaluate) return;
+  strvec *const from[] = {&made.parameters, &made.statistics, &made.moments, &made.frozen};
+  strvec *const to[] = {&t->made.parameters, &t->made.statistics, &t->made.moments, &t->made.frozen};
+  for (int k = 0; k < 4; k++)
+    for (uint32_t i = 0; i < from[k]->n; i++) vec_push(t->a, *to[k], arena_strdup(t->a, from[k]->v[i]));
+  t->made.random = made.random;
+}
+static void copy_batch(ek_trainer *t) {
+  graph_given *batch = NEWN(t->a, graph_given, t->want.batch_count + 1);
+  for (size_t i = 0; i < t->want.batch_count; i++) {
+    const ek_array *x = &t->want.batch[i];
+    batch[i].name = arena_strdup(t->a, x->name ? x->name : "");
+    batch[i].data.type = et_from_onnx((int)x->type);
+    if (!batch[i].data.type || x->rank < 0 || x->rank > EK_MAX_RANK)
+      ctx_fail(t->c, E_USAGE, "batch: array '%s' has no element type or rank", batch[i].name);
+    batch[i].data.rank = (uint32_t)x->rank;
+    for (int32_t k = 0; k < x->rank; k++) batch[i].data.dims[k] = x->dims[k];
+  }
+  t->plan.batch = batch, t->plan.nbatch = (uint32_t)t->want.batch_count;
+}
+/* Open sizes of the model's inputs are those of the batch. */
+static void fix_sizes(ek_trainer *t) {
+  strvec dims = {0};
+  for (uint32_t i = 0; t->o.dims && t->o.dims[i]; i++) vec_push(t->a, dims, t->o.dims[i]);
+  for (int32_t i = 0; i < ek_model_inputs(t->m); i++) {
+    ek_tensor_info in;
+    if (ek_model_input(t->m, i, &in)) ctx_fail(t->c, E_MODEL, "%s", ek_message(t->m->s));
+    for (uint32_t k = 0; k < t->plan.nbatch; k++) {
+      const ndarray *d = &t->plan.batch[k].data;
+      if (strcmp(t->plan.batch[k].name, in.name) != 0) continue;
+      if (in.rank != (int32_t)d->rank)
+        ctx_fail(t->c, E_SHAPE, "batch: array '%s' has %u axes, the model's input %d", in.name, d->rank, (int)in.rank);
+      for (uint32_t j = 0; j < d->rank; j++)
+        if (in.dim_names[j]) vec_push(t->a, dims, arena_fmt(t->a, "%s=%lld", in.dim_names[j], (long long)d->dims[j]));
+    }
+  }
+  vec_push(t->a, dims, NULL);
+  t->o.dims = dims.v;
+}
+static const char *const *copy_texts(ek_trainer *t, const char *const *list) {
+  strvec v = {0};
+  for (; list && *list; list++) vec_push(t->a, v, arena_strdup(t->a, *list));
+  vec_push(t->a, v, NULL);
+  return v.v;
+}
+static void read_groups(ek_trainer *t) {
+  VEC(train_group) groups = {0};
+  for (const char *const *x = t->want.groups; x && *x; x++) {
+    const char *colon = strchr(*x, ':');
+    if (!colon) ctx_fail(t->c, E_USAGE, "group '%s': PATTERN:attribute=value,.. is expected", *x);
+    vec_push(t->a, groups,
+             ((train_group){intern_n(t->c, *x, (size_t)(colon - *x)),
+                            train_refine_rule(t->c, &t->plan.optimizer, colon + 1)}));
+  }
+  t->plan.groups = groups.v, t->plan.ngroups = groups.n;
+}
+static void read_rules(ek_trainer *t) {
+  const ops_sources ops = own_ops_sources(t->c, t->m->ops, t->m->nops);
+  const oplib *lib = pipe_library(t->c, &ops);
+  VEC(train_rule) metrics = {0};
+  t->plan.lib = lib;
+  t->plan.loss = train_parse_rule(t->c, lib, TRAIN_LOSS_DOMAIN, "loss", t->want.loss);
+  t->plan.optimizer = train_parse_rule(t->c, lib, TRAIN_OPTIMIZER_DOMAIN, "optimizer", t->want.optimizer);
+  for (const char *const *x = t->want.metrics; x && *x; x++)
+    vec_push(t->a, metrics, train_parse_rule(t->c, lib, TRAIN_METRIC_DOMAIN, "metric", *x));
+  t->plan.metrics = metrics.v, t->plan.nmetrics = metrics.n;
+  read_groups(t);
+}
+static ek_code plan(ek_trainer *t) {
+  volatile ek_code e = EK_OK;
+  CTX_TRY(t->c) {
+    read_rules(t);
+    copy_batch(t);
+    fix_sizes(t);
+    t->plan.freeze = copy_texts(t, t->want.freeze);
+    t->plan.output = t->want.output ? arena_strdup(t->a, t->want.output) : NULL;
+    t->plan.clip_norm = t->want.clip_norm, t->plan.clip_value = t->want.clip_value;
+    t->plan.accumulate = t->want.accumulate;
+  }
+  CTX_CATCH { e = session_done(t->m->s, t->c, EK_FAILED); }
+  return e;
+}
+static ek_code compile(ek_trainer *t, bool evaluate, ek_module **code, ek_run **run) {
+  const inner_options as_step = {.edit = build, .edit_env = t};
+  t->plan.evaluate = evaluate;
+  const ek_code e = compile_inner(t->m, &t->o, &as_step, code);
+  return e ? e : ek_run_create(*code, t->o.threads, run);
+}
+
+/* ---- creating -------------------------------------------------------------------------------- */
+static ek_code check_options(ek_trainer *t, const ek_train_options *given) {
+  ek_session *s = t->m->s;
+  if (!struct_read(given, &t->want, sizeof t->want))
+    return session_fail(s, EK_USAGE, STRUCT_UNKNOWN("ek_train_options"), given->size, sizeof t->want);
+  if (t->want.options && !struct_read(t->want.options, &t->o, sizeof t->o))
+    return session_fail(s, EK_USAGE, STRUCT_UNKNOWN("ek_options"), t->want.options->size, sizeof t->o);
+  if (!t->want.loss || !t->want.optimizer)
+    return session_fail(s, EK_USAGE, "ek_train_options: a loss and an optimizer are needed");
+  if (t->want.batch_count && !t->want.batch) return session_null(s);
+  if (!(t->want.clip_norm >= 0 && t->want.clip_value >= 0))
+    return session_fail(s, EK_USAGE, "ek_train_options: clip_norm and clip_value are 0 or above");
+  if (t->want.accumulate < 1)
+    return session_fail(s, EK_USAGE, "ek_train_options: accumulate is at least 1, not %d", t->want.accumulate);
+  t->o.cache = NULL, t->o.watch = NULL, t->o.states = NULL, t->o.stop_after = NULL, t->o.pass = NULL;
+  return EK_OK;
+}
+ek_code ek_trainer_create(ek_model *m, const ek_train_options *o, ek_trainer **out) {
+  if (out) *out = NULL;
+  if (!m || !o || !out) return session_null(m ? m->s : NULL);
+  ek_trainer *t = mem_zero(&m->s->mem, sizeof *t);
+  if (!t) return session_fail(m->s, EK_MEMORY, "out of memory");
+  t->m = m, t->mem = m->s->mem, t->c = session_ctx(m->s);
+  ek_train_options_init(&t->want), ek_options_init(&t->o);
+  ek_code e = t->c ? check_options(t, o) : session_fail(m->s, EK_MEMORY, "out of memory");
+  if (!e) t->a = ctx_arena(t->c), e = plan(t);
+  if (!e) e = compile(t, false, &t->step, &t->run);
+  if (!e) {
+    e = ek_run_prepare(t->run);
+    if (e) run_failed(t, t->run, e);
+  }
+  if (e) {
+    ek_trainer_close(t);
+    return e;
+  }
+  *out = t;
+  return EK_OK;
+}
+void ek_trainer_close(ek_trainer *t) {
+  if (!t) return;
+  ek_module_close(t->check), ek_module_close(t->step);
+  ctx_free(t->c);
+  const memory mem = t->mem;
+  mem_put(&mem, t);
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+/* splitmix64 (Steele, Lea, Flood 2014): keys of different steps have nothing in common. */
+static int64_t key_of(uint64_t seed, uint64_t step) {
+  uint64_t z = seed + (step + 1) * UINT64_C(0x9e3779b97f4a7c15);
+  z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+  return (int64_t)((z ^ z >> 31) >> 8); /* room for the numbers of layers */
+}
+static ek_code give(const ek_trainer *t, ek_run *r, const ek_array *batch, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    const ek_array *x = &batch[i];
+    if (!x->name || ek_module_find_input(r == t->run ? t->step : t->check, x->name) < 0) continue;
+    const ek_code e = ek_run_set_input(r, x->name, x->data, x->bytes, x->dims, x->rank);
+    if (e) return run_failed(t, r, e);
+  }
+  return EK_OK;
+}
+static ek_code give_number(const ek_trainer *t, const char *name, const void *data) {
+  const int32_t i = ek_module_find_input(t->step, name);
+  const ek_code e = i < 0 ? EK_OK : ek_run_bind_input(t->run, i, data);
+  return e ? run_failed(t, t->run, e) : EK_OK;
+}
+static double number_of(const ek_array *x, int64_t i) {
+  const etype type = et_from_onnx((int)x->type);
+  const scalar v = et_load(type, (const uint8_t *)x->data + (size_t)i * et_bytes(type));
+  return et_kind(type) == K_FLOAT ? v.f : (double)v.i;
+}
+static ek_code loss_of(ek_trainer *t, ek_run *r, double *loss) {
+  ek_array x;
+  const ek_code e = ek_run_get_output(r, TRAIN_LOSS, &x);
+  if (e) return run_failed(t, r, e);
+  t->last = r;
+  *loss = number_of(&x, 0);
+  return EK_OK;
+}
+ek_code ek_trainer_step(ek_trainer *t, const ek_array *batch, size_t n, double lr, double *loss) {
+  double value = 0;
+  if (!t || (n && !batch)) return session_null(t ? t->m->s : NULL);
+  const int64_t count = t->steps + 1;
+  const int64_t key = key_of(t->want.seed, (uint64_t)(t->steps * t->want.accumulate + t->calls));
+  const uint8_t ends = t->calls + 1 == t->want.accumulate;
+  ek_code e = give(t, t->run, batch, n);
+  if (!e) e = give_number(t, TRAIN_RATE, &lr);
+  if (!e) e = give_number(t, TRAIN_COUNT, &count);
+  if (!e) e = give_number(t, TRAIN_KEY, &key);
+  if (!e) e = give_number(t, TRAIN_UPDATE, &ends);
+  if (e) return e;
+  e = ek_run_execute(t->run);
+  if (e) return run_failed(t, t->run, e);
+  e = loss_of(t, t->run, &value);
+  if (e) return e;
+  if (loss) *loss = value;
+  if (!isfinite(value))
+    return session_fail(t->m->s, EK_FAILED,
+                        "step %lld: the loss is %s; the parameters stay as they were before it. A smaller learning "
+                        "rate, clip_norm, or other data may help",
+                        (long long)count, isnan(value) ? "no number (NaN)" : "infinite");
+  t->calls = ends ? 0 : t->calls + 1;
+  t->steps += ends;
+  return EK_OK;
+}
+/* The parameters of the evaluated model are what the states of the step hold. */
+static ek_code bind_parameters(const ek_trainer *t) {
+  const strvec *const lists[] = {&t->made.parameters, &t->made.statistics};
+  for (int k = 0; k < 2; k++)
+    for (uint32_t i = 0; i < lists[k]->n; i++) {
+      ek_array x;
+      const int32_t in = ek_module_find_input(t->check, lists[k]->v[i]);
+      if (in < 0) continue;
+      ek_code e = ek_run_snapshot(t->run, lists[k]->v[i], &x);
+      if (e) return run_failed(t, t->run, e);
+      e = ek_run_bind_input(t->checks, in, x.data);
+      if (e) return run_failed(t, t->checks, e);
+    }
+  return EK_OK;
+}
+ek_code ek_trainer_evaluate(ek_trainer *t, const ek_array *batch, size_t n, double *loss) {
+  double value = 0;
+  if (!t || (n && !batch)) return session_null(t ? t->m->s : NULL);
+  ek_code e = t->check ? EK_OK : compile(t, true, &t->check, &t->checks);
+  if (!e) e = give(t, t->checks, batch, n);
+  if (!e) e = bind_parameters(t);
+  if (e) return e;
+  e = ek_run_execute(t->checks);
+  if (e) return run_failed(t, t->checks, e);
+  e = loss_of(t, t->checks, &value);
+  if (!e && loss) *loss = value;
+  return e;
+}
+ek_code ek_trainer_metric(ek_trainer *t, size_t i, const double **sums, size_t *n) {
+  ek_array x;
+  if (!t || !sums || !n) return session_null(t ? t->m->s : NULL);
+  if (!t->last || i >= t->plan.nmetrics)
+    return session_fail(t->m->s, EK_USAGE, "metric %zu of a trainer with %u, or nothing was computed yet", i,
+                        t->plan.nmetrics);
+  const ek_code e = ek_run_get_output(t->last, arena_fmt(t->a, TRAIN_METRIC "%zu", i), &x);
+  if (e) return run_failed(t, t->last, e);
+  *n = x.bytes / ek_type_bytes(x.type);
+  t->sums = NEWN(t->a, double, *n + 1);
+  for (size_t k = 0; k < *n; k++) t->sums[k] = number_of(&x, (int64_t)k);
+  *sums = t->sums;
+  return EK_OK;
+}
+
+/* ---- what changes ---------------------------------------------------------------------------- */
+int64_t ek_trainer_steps(const ek_trainer *t) { return t ? t->steps : 0; }
+ek_code ek_trainer_set_steps(ek_trainer *t, int64_t steps) {
+  if (!t || steps < 0) return t ? session_fail(t->m->s, EK_USAGE, "steps are 0 or more") : EK_USAGE;
+  t->steps = steps, t->calls = 0;
+  return EK_OK;
+}
+static const char *tensor_name(const ek_trainer *t, size_t i, ek_trained_kind *kind) {
+  const strvec *const lists[] = {&t->made.parameters, &t->made.statistics, &t->made.moments};
+  for (int k = 0; k < 3; i -= lists[k++]->n)
+    if (i < lists[k]->n) return *kind = (ek_trained_kind)k, lists[k]->v[i];
+  return NULL;
+}
+size_t ek_trainer_tensors(const ek_trainer *t) {
+  return t ? (size_t)t->made.parameters.n + t->made.statistics.n + t->made.moments.n : 0;
+}
+ek_trained_kind ek_trainer_tensor_kind(const ek_trainer *t, size_t i) {
+  ek_trained_kind kind = EK_TRAINED_PARAMETER;
+  if (t) tensor_name(t, i, &kind);
+  return kind;
+}
+ek_code ek_trainer_tensor(ek_trainer *t, size_t i, ek_array *out) {
+  ek_trained_kind kind;
+  if (!t || !out) return session_null(t ? t->m->s : NULL);
+  const char *name = tensor_name(t, i, &kind);
+  if (!name)
+    return session_fail(t->m->s, EK_USAGE, "tensor %zu of a trainer with %zu tensors", i, ek_trainer_tensors(t));
+  const ek_code e = ek_run_snapshot(t->run, name, out);
+  return e ? run_failed(t, t->run, e) : EK_OK;
+}
+ek_code ek_trainer_set_tensor(ek_trainer *t, const ek_array *x) {
+  if (!t || !x || !x->name) return session_null(t ? t->m->s : NULL);
+  ek_code e = ek_run_restore(t->run, x->name, x->data, x->bytes, x->dims, x->rank);
+  if (!e) e = ek_run_prepare(t->run);
+  return e ? run_failed(t, t->run, e) : EK_OK;
+}
+void ek_trainer_report(const ek_trainer *t, ek_report *out) {
+  if (t) ek_module_report(t->step, out);
+}
+
+/* ---- saving ---------------------------------------------------------------------------------- */
+typedef struct saving {
+  ek_trainer *t;    /* the trainer */
+  const char *path; /* what is written */
+} saving;
+static void as_in_file(pipeline *p, void *env) {
+  (void)env;
+  p->standard = true;
+}
+static ek_code write(pipeline *p, void *env) {
+  const saving *s = env;
+  const ek_trainer *t = s->t;
+  const size_t n = (size_t)t->made.parameters.n + t->made.statistics.n;
+  uint64_t bytes;
+  for (size_t i = 0; i < n; i++) {
+    ek_trained_kind kind;
+    ek_array x;
+    const char *name = tensor_name(t, i, &kind);
+    const ek_code e = ek_run_snapshot(t->run, name, &x);
+    if (e) ctx_fail(p->c, (ecode)e, "%s", ek_run_message(t->run));
+    for (uint32_t k = 0; k < p->g->values.n; k++) {
+      value *v = p->g->values.v[k];
+      if (!v->data || v->def || strcmp(v->source, name) != 0) continue;
+      ndarray *d = NEW(p->a, ndarray);
+      *d = *v->data;
+      d->data = x.data;
+      v->data = d;
+    }
+  }
+  return onnx_write(p->g, s->path, &bytes) ? EK_OK : EK_IO;
+}
+ek_code ek_trainer_save(ek_trainer *t, const char *path) {
+  if (!t || !path) return session_null(t ? t->m->s : NULL);
+  const size_t n = strlen(path);
+  if (n < 6 || strcmp(path + n - 5, ".onnx"))
+    return session_fail(t->m->s, EK_USAGE, "%s: the trained model is written as NAME.onnx", path);
+  saving s = {t, path};
+  const ek_options o = {.size = sizeof o, .optimize = 3};
+  return in_pipe(t->m, &o, as_in_file, write, &s, NULL);
+}

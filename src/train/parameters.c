@@ -1,0 +1,60 @@
+/* What is trained? The initialisers of floats that the loss depends on. Not among them: constants that the model writes
+ * as nodes; numbers without an axis (an epsilon, an exponent); what an operator takes as sizes, such as Resize's
+ * scales; and what a pattern of the user keeps. */
+#include "train/train.h"
+#include <fnmatch.h>
+#include <string.h>
+
+bool train_matches(const char *const *patterns, const char *name) {
+  for (; patterns && *patterns; patterns++)
+    if (!fnmatch(*patterns, name, 0)) return true;
+  return false;
+}
+/* Is the value something whose contents an operator must know when it is compiled? */
+static bool is_static(const graph *g, const value *v, const oplib *lib) {
+  for (uint32_t i = 0; i < g->nodes.n; i++) {
+    const node *n = g->nodes.v[i];
+    for (uint32_t k = 0; k < n->in.n; k++) {
+      const opdef *d = n->in.v[k] == v ? notation_find(lib, n->domain, n->op) : NULL;
+      if (d && opdef_input_is_static(d, k)) return true;
+    }
+    for (uint32_t k = 0; k < n->attrs.n; k++)
+      if (n->attrs.v[k].g && is_static(n->attrs.v[k].g, v, lib)) return true;
+  }
+  return false;
+}
+/* A pattern that fits nothing is a mistake of the user. */
+static void check_patterns(graph *g, const train_plan *p) {
+  for (uint32_t k = 0; p->freeze && p->freeze[k]; k++) {
+    strvec names = {0};
+    bool hit = false;
+    for (uint32_t i = 0; i < g->values.n; i++) {
+      const value *v = g->values.v[i];
+      if (!v->data || v->def || v->literal || et_kind(v->type) != K_FLOAT) continue;
+      vec_push(ctx_arena(g->c), names, v->source);
+      hit |= !fnmatch(p->freeze[k], v->source, 0);
+    }
+    if (!hit)
+      ctx_fail(g->c, E_USAGE, "freeze %s: the model has no initialiser of that name%s", p->freeze[k],
+               did_you_mean(ctx_arena(g->c), p->freeze[k], names.v, names.n));
+  }
+}
+train_values train_parameters(graph *g, const train_plan *p, train_made *made) {
+  arena *a = ctx_arena(g->c);
+  train_values found = {0};
+  const map *needed = graph_needed(g);
+  check_patterns(g, p);
+  for (uint32_t i = 0; i < g->values.n; i++) {
+    value *v = g->values.v[i];
+    if (!v->data || v->def || v->literal || et_kind(v->type) != K_FLOAT || !v->rank || !graph_needs(needed, v) ||
+        is_static(g, v, p->lib))
+      continue;
+    const bool keep = train_matches(p->freeze, v->source);
+    if (keep)
+      vec_push(a, made->frozen, v->source);
+    else
+      vec_push(a, made->parameters, v->source);
+    if (!keep) vec_push(a, found, v);
+  }
+  return found;
+}

@@ -1,0 +1,88 @@
+/* train: how does a model become one step of training?
+ *
+ * The step is a graph: the model in its form for training (forms.c), a loss, the standard's operator Gradient, the
+ * rule of an optimiser for each parameter, and states that carry parameters, moments and running statistics from one
+ * run to the next (step.c). So everything below the graph level serves training as it serves inference: one module,
+ * one arena, one plan of memory.
+ *
+ * Losses, optimisers and metrics are definitions in the notation (ops/train.ek), found by name (rule.c):
+ *   einkorn.loss       (prediction, any other inputs; attributes) -> L: T[]
+ *   einkorn.optimizer  (lr: f64[], step: i64[], X, G, states..; attributes) -> X2, the states after the step
+ *   einkorn.metric     (prediction, any other inputs; attributes) -> sums over the samples: T[k]
+ * step counts from 1. States have the sizes of X, and begin with zeros. The first two elements of a metric's sums are
+ * a numerator and a denominator; sums of several batches add up.
+ * A definition of the user is found in the same way.
+ */
+#ifndef EK_TRAIN_H
+#define EK_TRAIN_H
+#include "graph/graph.h"
+#include "notation/notation.h"
+
+#define TRAIN_LOSS_DOMAIN "einkorn.loss"
+#define TRAIN_OPTIMIZER_DOMAIN "einkorn.optimizer"
+#define TRAIN_METRIC_DOMAIN "einkorn.metric"
+
+/* ---- rule.c: a definition and values of its attributes ---------------------------------------- */
+typedef struct train_rule {
+  const opdef *d; /* the definition */
+  sattr *attrs;   /* attributes that were given */
+  uint32_t n;     /* how many */
+} train_rule;
+/* "NAME" or "NAME:attribute=value,..": a definition of this domain. what: "loss", for messages. Unwinds (E_USAGE). */
+train_rule train_parse_rule(ctx *c, const oplib *lib, const char *domain, const char *what, const char *text);
+/* "attribute=value,..": more attributes, which replace those of the rule */
+train_rule train_refine_rule(ctx *c, const train_rule *r, const char *text);
+/* A node of the graph that calls it; its outputs are not there yet. */
+node *train_add_rule(graph *g, const train_rule *r, const char *name, value *const *in, uint32_t n);
+
+/* ---- step.c ----------------------------------------------------------------------------------- */
+/* Names of what a step has beside the model's inputs and the loss's. */
+#define TRAIN_RATE "train.lr"        /* input f64[]: the learning rate */
+#define TRAIN_COUNT "train.step"     /* input i64[]: the number of this update, from 1 */
+#define TRAIN_KEY "train.key"        /* input i64[]: key of the random numbers of this step; only where there are any */
+#define TRAIN_UPDATE "train.last"    /* input bool[]: the last of the batches whose gradients are added up; only then */
+#define TRAIN_LOSS "train.loss"      /* output: the loss */
+#define TRAIN_NORM "train.norm"      /* output: the norm of the gradient, before it is clipped; only where it is */
+#define TRAIN_METRIC "train.metric." /* outputs, with the number of the metric behind it */
+
+typedef struct train_group { /* parameters with other attributes of the optimiser */
+  const char *pattern;       /* of their names: * stands for any text, ? for one character */
+  train_rule rule;           /* the optimiser with these attributes */
+} train_group;
+typedef struct train_plan {
+  const oplib *lib;          /* definitions */
+  train_rule loss;           /* the loss */
+  train_rule optimizer;      /* the optimiser */
+  const train_group *groups; /* the first that fits counts */
+  uint32_t ngroups;          /* how many */
+  const train_rule *metrics; /* metrics */
+  uint32_t nmetrics;         /* how many */
+  const char *output;        /* the tensor that the loss is of; NULL: the model's first output */
+  const graph_given *batch;  /* inputs of a step: of those that the model does not have, type and sizes are used */
+  uint32_t nbatch;           /* how many */
+  const char *const *freeze; /* patterns of names of parameters that stay as they are, NULL-terminated; NULL: none */
+  double clip_norm;          /* gradients are scaled down to this norm of all together; 0: not */
+  double clip_value;         /* each element of a gradient is cut to this absolute value; 0: not */
+  int64_t accumulate;        /* an update follows from the gradients' mean over so many runs */
+  bool evaluate;             /* no step: loss, metrics and outputs of the model as it is; parameters are inputs */
+} train_plan;
+typedef struct train_made { /* what was made */
+  strvec parameters;        /* names of the initialisers that are trained: states of the step */
+  strvec statistics;        /* names of the initialisers that are running statistics: states, too */
+  strvec moments;           /* names of the optimiser's states, and of sums of gradients */
+  strvec frozen;            /* names of the initialisers of floats that a pattern keeps */
+  bool random;              /* TRAIN_KEY is an input */
+} train_made;
+/* The graph becomes a step. Unwinds: E_USAGE, where names or attributes are wrong or nothing is trained. */
+void train_build(graph *g, const train_plan *p, train_made *made);
+/* does one of the patterns fit? NULL: there is none */
+bool train_matches(const char *const *patterns, const char *name);
+
+/* ---- forms.c: inference to training ------------------------------------------------------------ */
+/* Nodes that compute something else in training get that form: running statistics (tied as states), random masks. */
+void train_forms(graph *g, const train_plan *p, train_made *made);
+/* ---- parameters.c ------------------------------------------------------------------------------ */
+typedef VEC(value *) train_values;
+/* Initialisers of floats with an axis at least, whose contents are no sizes, and that the outputs depend on. */
+train_values train_parameters(graph *g, const train_plan *p, train_made *made);
+#endif
