@@ -62,8 +62,8 @@ bool extremes_kept(keeper *k, const u32vec *order) {
     coding as;
     if (!find(k, s, &red, &load, &as) || !pass_spend(p)) continue;
     keep_stage(k, load.tensor, as);
-    const bool top = red.op == RED_MAX, bytes = as.type == ET_U8;
-    const int64_t last = top == !EK_PLANTED("extremes") ? (bytes ? 0 : -128) : (bytes ? 255 : 127);
+    const bool top = red.op == RED_MAX;
+    const int64_t last = top == !EK_PLANTED("extremes") ? code_first(as.type) : code_last(as.type);
     const ex outside = load.otherwise ? expr_i(m, as.type, last) : 0;
     const ex code = expr_load(m, kept(k, load.tensor), load.args, load.nargs, outside);
     const ex most = expr_reduce(m, (rop)red.op, red.args, red.nargs, 0, code, 0, as.type, as.type);

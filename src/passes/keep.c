@@ -1,5 +1,6 @@
 /* How are values stored as codes of a smaller element type, and read? See keep.h. */
 #include "passes/keep.h"
+#include <stdlib.h>
 
 enum { DEPTH = 8 /* placements in placements */ };
 
@@ -82,6 +83,7 @@ static ex moved(emodule *m, ex x, int64_t by) {
     x = n.args[0], by += to_whole(m, n.args[1]);
   return by ? expr_op2(m, OP_ADD, x, expr_f(m, t, (double)by)) : x;
 }
+/* The code of a whole number, which is one of those that the form holds. */
 static ex whole_code(pw *p, ex value, coding as) {
   emodule *m = p->m;
   int64_t add;
@@ -92,8 +94,15 @@ static ex whole_code(pw *p, ex value, coding as) {
     const etype from = (etype)exn(m, base)->type;
     const ex x = exn(m, base)->args[0];
     const interval v = interval_of(p, x);
-    const int64_t by = add - as.zero, least = from == ET_I8 ? -128 : 0, wanted = as.type == ET_I8 ? -128 : 0;
-    if (v.known && v.whole && least + by == wanted) return expr_op(m, OP_SAT, as.type, &(ex){moved(m, x, by)}, 1);
+    const int64_t by = add - as.zero;
+    if (v.known && v.whole && code_first(from) + by == code_first(as.type) &&
+        code_last(from) + by == code_last(as.type))
+      return expr_op(m, OP_SAT, as.type, &(ex){moved(m, x, by)}, 1);
+  }
+  if (base && et_bits(as.type) > et_bits((etype)exn(m, base)->type) && llabs(add - as.zero) <= code_last(as.type)) {
+    /* both numbers and their sum are in the range of the codes */
+    const ex code = expr_cast(m, as.type, base);
+    return add == as.zero ? code : expr_op2(m, OP_ADD, code, expr_i(m, as.type, add - as.zero));
   }
   const ex whole = base ? expr_op2(m, OP_ADD, expr_cast(m, ET_I32, base), expr_i(m, ET_I32, add - as.zero))
                         : expr_op2(m, OP_SUB, whole_as_i32(m, value), expr_i(m, ET_I32, as.zero));
@@ -103,9 +112,10 @@ static ex uncast(const emodule *m, ex e) { /* f32(x) of a bf16 value x becomes x
   const ex_node *n = exn(m, e);
   return n->kind == EX_OP && n->op == OP_CAST && exn(m, n->args[0])->type == ET_BF16 ? n->args[0] : 0;
 }
+int64_t code_first(etype t) { return et_kind(t) == K_UINT ? 0 : -(INT64_C(1) << (et_bits(t) - 1)); }
+int64_t code_last(etype t) { return code_first(t) + (INT64_C(1) << et_bits(t)) - 1; }
 interval keep_interval(coding as) {
-  const double first = (double)as.zero - (as.type == ET_I8 ? 128 : 0);
-  return (interval){true, true, first, first + 255};
+  return (interval){true, true, (double)(as.zero + code_first(as.type)), (double)(as.zero + code_last(as.type))};
 }
 ex keep_code(pw *p, ex value, coding as) {
   emodule *m = p->m;

@@ -1,6 +1,7 @@
 /* Tensors that are kept in a smaller element type than their values have (private to the passes; keep.c).
  *
- * What is stored instead of a value is its code: in bf16 the value rounded; in u8 or i8 a whole number less `zero`.
+ * What is stored instead of a value is its code: in bf16 the value rounded; in an integer type a whole number less
+ * `zero`.
  * Whoever reads the tensor reads the code and gets the value of it. A stage stores codes itself, as do the pieces of a
  * placement; of what must keep its type (inputs, outputs, values of branches and recurrences) a copy in codes is made.
  * */
@@ -12,7 +13,7 @@
 
 /* A form of codes. */
 typedef struct coding {
-  etype type;   /* of the codes: bf16, u8, i8 */
+  etype type;   /* of the codes: bf16, or an integer type of at most 16 bits */
   int64_t zero; /* whole numbers: what code 0 stands for */
 } coding;
 typedef struct keeper {
@@ -41,6 +42,8 @@ ex keep_read(const keeper *k, ex load, tid of);
 ex keep_value(emodule *m, ex code, etype t, coding as); /* the value, of type t, that a code stands for */
 ex whole_as_i32(emodule *m, ex value);                  /* a whole number as an i32 */
 interval keep_interval(coding as);                      /* the values that whole numbers kept so may have */
+int64_t code_first(etype t);                            /* the least integer code of a type */
+int64_t code_last(etype t);                             /* the greatest one */
 /* The code of a value. */
 ex keep_code(pw *p, ex value, coding as);
 /* The stages of `order`, all that there are, read what is kept and store what they shall. */

@@ -39,9 +39,8 @@ const expr_pass expr_passes[] = {
     {"scale", pass_scale, 1, false, "constant factors go into weights. Needs inline"},
     {"fold", pass_fold, 1, false, "what became constant is computed"},
     {"integer", pass_integer, 1, false,
-     "sums of products of whole numbers of eight bits are computed in integers, where the target multiplies bytes. "
-     "Needs "
-     "scale"},
+     "sums of products of whole numbers of few bits are computed in integers, where the target multiplies these. "
+     "Needs scale"},
     {"inline", pass_inline, 1, false, "again, after scale and cse"},
     {"permute", pass_permute, 1, false,
      "a table that is updated has its axes in the order in which it leaves the module. Needs views"},

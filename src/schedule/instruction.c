@@ -68,8 +68,6 @@ static bool computes(const emodule *m, const instruction *k, const ex_node *red,
   return k->usable && red->kind == EX_REDUCE && red->op == RED_SUM && !red->where && red->acc == k->operands[0].type &&
          matches(m, k, red->body, k->nnodes - 1, operand);
 }
-/* Terms that start in a cycle. */
-static double speed(const instruction *k) { return k->per_cycle * k->lanes * k->group; }
 const instruction *instruction_of_sum(const splan *p, const ex_node *red, uint32_t lanes, const char *name) {
   const target *t = p->t;
   const instruction *best = NULL;
@@ -77,7 +75,7 @@ const instruction *instruction_of_sum(const splan *p, const ex_node *red, uint32
   for (uint32_t i = 0; i < t->instructions.n; i++) {
     const instruction *k = &t->instructions.v[i];
     if (k->lanes == lanes && (!name || !strcmp(name, k->name)) && computes(p->m, k, red, operand) &&
-        (!best || speed(k) > speed(best)))
+        (!best || instruction_speed(k) > instruction_speed(best)))
       best = k;
   }
   return best;
@@ -98,7 +96,6 @@ static bool group_address(ectx *e, ex x, atom var, sz *address) {
 static const char *cannot(ectx *e, const nest *n, uint32_t i, const instruction *by, tensorised *out) {
   const ex_node all = *exn(e->m, xs(e->m, n->stages.v[i])->value), *red = &all; /* nodes move as others are made */
   const u32vec *vars = &n->reds[i];
-  const target *t = e->p->t;
   factored room;
   *out = (tensorised){.by = by, .stage = i, .var = vars->n ? vars->v[vars->n - 1] : 0};
   if (out->var) red = sum_of_integers(&e->view, &all, out->var, &room);
@@ -108,7 +105,6 @@ static const char *cannot(ectx *e, const nest *n, uint32_t i, const instruction 
     return "the innermost variable of the sum does not have whole groups of values";
   if (!n->lane.var || n->lane_reduced || n->lanes != by->lanes) return "the lanes are not those of the nest";
   if (!out->var) return "the sum has one term";
-  if (!t->masks && sym_int_or(e->c, n->lane.extent, 1) % n->lanes) return "the last vector is not full";
   if (expr_range(e->m, out->var)) return "the innermost variable of the sum has a range";
   if (sym_int_or(e->c, sym_extent(e->c, out->var), by->group) < by->group)
     return "the innermost variable of the sum has fewer values than a group";

@@ -568,13 +568,16 @@ static void masked_panels(ectx *e, nest *n, int64_t ext, int64_t full) {
   lane_tile(e, n, i, (tile_lanes){lane, lb_addi(&e->b, count, -EK_PLANTED("schedule-last-panel")), 1, L, true});
   lb_end(&e->b);
 }
+/* Are some of a vector's lanes left out at the edge? Where the target has no cheap masks, only for an instruction,
+ * which has no form for one lane. */
+static bool masks_edge(const ectx *e, const nest *n) { return e->p->t->masks || n->tensorised.n; }
 /* The lanes behind the full panels, of a known number of lanes. */
 static void rest_lanes(ectx *e, nest *n, int64_t ext, int64_t full) {
   const uint32_t L = lanes_of(n), W = n->nv * L;
   const int64_t rest = ext - full * W;
   const bool last = open_last(e, &n->lane, full * W);
   const lv panel = lb_int(&e->b, full), lane = lb_int(&e->b, full * W);
-  if (rest % L == 0 || e->p->t->masks) {
+  if (rest % L == 0 || masks_edge(e, n)) {
     lv count = rest % L ? lb_int(&e->b, rest % L - EK_PLANTED("schedule-lanes")) : 0;
     lane_tile(e, n, panel, (tile_lanes){lane, count, (uint32_t)((rest + L - 1) / L), L, true});
   } else {
@@ -604,7 +607,7 @@ static void open_lanes(ectx *e, nest *n) {
     lb_end(&e->b);
     at = stop;
   }
-  if (e->p->t->masks) {
+  if (masks_edge(e, n)) {
     lv count = lb_addi(&e->b, lb_sub(&e->b, hi, at), -EK_PLANTED("schedule-open-lanes"));
     lb_if(&e->b, lb_cmp(&e->b, OP_GT, count, lb_int(&e->b, 0)));
     lane_tile(e, n, lb_op(&e->b, OP_IDIV, I, at, w, 0), (tile_lanes){at, count, 1, L, true});

@@ -478,6 +478,7 @@ static tiling tiling_of(index_view *iv, const u32vec *stages, const accesses *ac
   factored room;
   const ex_node *sum = sum_of_integers(iv, root, 0, &room);
   if (!given->no_instruction) w.by = instruction_of_sum(iv->p, sum, w.lanes, NULL);
+  if (w.by) w.registers -= instruction_scratch(w.by);
   w.codes = sum == root && reads_codes(&w);
   /* what the innermost loop adds up has registers of its own (sum_factors.c) */
   if (sum != root || w.codes) w.registers /= 2;

@@ -93,6 +93,12 @@ static const char *read_costs(ctx *c, instruction *k) {
   if (*end || !(k->per_cycle > 0 && k->per_cycle <= MAX_LANES)) return "per_cycle: expected a number above 0, up to 64";
   return !number(&s, MAX_LANES, &k->latency) || *s ? "latency: expected 1 to 64" : NULL;
 }
+/* Is one of the words of s, which end at a blank or a slash, the accumulator? */
+static bool names_accumulator(arena *a, const instruction *k, const char *s) {
+  bool found = false;
+  for (blanks(&s); *s && !found; s += *s == '/', blanks(&s)) found = !strcmp(word(a, &s, " \t/"), k->operands[0].name);
+  return found;
+}
 /* The operands behind a name: each of them once. */
 static const char *read_order(arena *a, const instruction *k, const char **s, uint8_t *order, uint32_t n) {
   uint32_t seen = 0;
@@ -108,7 +114,8 @@ static const char *read_llvm(arena *a, instruction *k) {
   if (!s || !*s) return NULL;
   k->llvm = word(a, &s, " \t");
   if (strncmp(k->llvm, "llvm.", 5)) return "expected an intrinsic, as in `llvm.x86.avx512.vpdpbusd.512 c a b`";
-  const char *why = read_order(a, k, &s, k->llvm_order, k->noperands);
+  k->nllvm = k->noperands - !names_accumulator(a, k, s);
+  const char *why = read_order(a, k, &s, k->llvm_order, k->nllvm);
   blanks(&s);
   return why ? why : *s ? "there is more behind the operands" : NULL;
 }
@@ -132,21 +139,22 @@ static const char *read_x86(arena *a, const target *t, instruction *k) {
             bits = accept(&s, '.') ? which("128|256|512", word(a, &s, ".")) : -1,
             prefix = accept(&s, '.') ? which("NP|66|F3|F2", word(a, &s, ".")) : -1,
             map = accept(&s, '.') ? which("0F|0F38|0F3A|MAP5|MAP6", word(a, &s, ".")) : -1,
-            w = accept(&s, '.') ? which("W0|W1", word(a, &s, " \t")) : -1;
+            w = accept(&s, '.') ? which("W0|W1|WIG", word(a, &s, " \t")) : -1;
   const char *opcode = word(a, &s, " \t"), *slash = word(a, &s, " \t");
   char *end;
   x.opcode = (uint8_t)strtoul(opcode, &end, 16);
   if (kind < 0 || bits < 0 || prefix < 0 || map < 0 || w < 0 || strlen(opcode) != 2 || *end || strcmp(slash, "/r"))
     return form;
-  x.bits = 128u << bits, x.vex = kind == 1, x.prefix = (uint8_t)prefix, x.map = maps[map], x.w = (uint8_t)w;
+  x.bits = 128u << bits, x.vex = kind == 1, x.prefix = (uint8_t)prefix, x.map = maps[map], x.w = w == 1;
   if (k->noperands != 3) return "an encoding has three operands";
-  const char *why = read_order(a, k, &s, x.order, 3);
+  x.added = !names_accumulator(a, k, s);
+  const char *why = read_order(a, k, &s, x.order + x.added, 3u - x.added);
   if (why) return why;
   if (x.order[0]) return "ModRM.reg is the accumulator, the first operand";
   if (accept(&s, '/')) {
     const int word_bits = which("m32bcst|m64bcst", word(a, &s, " \t"));
     x.broadcast = (uint8_t)(word_bits < 0 ? 0 : 4 << word_bits);
-    if (!x.broadcast || x.vex || x.broadcast != 4 << w || x.broadcast != instruction_word(k, x.order[2]))
+    if (!x.broadcast || x.vex || x.broadcast != 4 << x.w || x.broadcast != instruction_word(k, x.order[2]))
       return "a word for all lanes is /m32bcst with EVEX and W0, /m64bcst with W1, of as many bytes as a lane";
   }
   blanks(&s);
@@ -203,13 +211,22 @@ const instruction *target_instruction(const target *t, const char *name) {
     if (!strcmp(t->instructions.v[i].name, name)) return &t->instructions.v[i];
   return NULL;
 }
+bool instruction_multiplies(const instruction *k, etype sum) {
+  const instruction_node *term = &k->nodes[k->nnodes - 1];
+  if (!k->usable || k->noperands != 3 || k->operands[0].type != sum || term->kind != IN_OP || term->op != OP_MUL)
+    return false;
+  for (uint32_t i = 0; i < 2; i++) { /* of the operands, converted at most */
+    const instruction_node *n = &k->nodes[term->args[i]];
+    while (n->kind == IN_OP && n->op == OP_CAST) n = &k->nodes[n->args[0]];
+    if (n->kind != IN_OPERAND) return false;
+  }
+  return true;
+}
 const instruction *target_products(const target *t, etype sum, etype a, etype b) {
   for (uint32_t i = 0; i < t->instructions.n; i++) {
     const instruction *k = &t->instructions.v[i];
     const instruction_operand *o = k->operands;
-    const instruction_node *term = &k->nodes[k->nnodes - 1];
-    if (k->usable && k->noperands == 3 && term->kind == IN_OP && term->op == OP_MUL && o[0].type == sum &&
-        ((o[1].type == a && o[2].type == b) || (o[1].type == b && o[2].type == a)))
+    if (instruction_multiplies(k, sum) && ((o[1].type == a && o[2].type == b) || (o[1].type == b && o[2].type == a)))
       return k;
   }
   return NULL;

@@ -28,12 +28,14 @@
   X(LATENCY, "latency", true, "cycles until the next one can add to the same accumulator")                             \
   X(LLVM, "llvm", false,                                                                                               \
     "LLVM's intrinsic, and the operands in its order: `llvm.x86.avx512.vpdpbusd.512 c a b`. Of an intrinsic for "      \
-    "several types the name says which. Empty: LLVM gets the formula")                                                 \
+    "several types the name says which. Without the accumulator: what it gives is added to it. Empty: LLVM gets the "  \
+    "formula")                                                                                                         \
   X(X86, "x86", false,                                                                                                 \
     "the encoding as the processor's manual has it, and the operands of ModRM.reg (the accumulator), VEX.vvvv and "    \
     "ModRM.r/m: `EVEX.512.66.0F38.W0 50 /r c a b/m32bcst`; `/m32bcst`, `/m64bcst`: it may be a word in memory for "    \
     "all "                                                                                                             \
-    "lanes. Empty: left to LLVM")
+    "lanes. `VEX.256.66.0F.WIG F5 /r a b`, without the accumulator: what it gives is added to it. Empty: left to "     \
+    "LLVM")
 enum {
 #define X(id, key, must, about) IK_##id,
   INSTRUCTION_KEYS(X)
@@ -65,7 +67,8 @@ typedef struct instruction_encoding {
   uint8_t w;         /* W */
   uint8_t opcode;    /* the byte */
   uint8_t broadcast; /* bytes of a word of the last operand that may be read for all lanes; 0: it may not */
-  uint8_t order[3];  /* operands: ModRM.reg, VEX.vvvv, ModRM.r/m */
+  bool added;        /* the accumulator is left out: what it gives is added to it */
+  uint8_t order[3];  /* operands: the accumulator, VEX.vvvv, ModRM.r/m */
 } instruction_encoding;
 typedef struct instruction {
   const char *name;           /* name in the target file */
@@ -83,6 +86,7 @@ typedef struct instruction {
   double per_cycle;                         /* how many start in a cycle */
   uint32_t latency;                         /* cycles */
   const char *llvm;                         /* name of LLVM's intrinsic; NULL: there is none */
+  uint32_t nllvm;                           /* operands of that: perhaps without the accumulator */
   uint8_t llvm_order[INSTRUCTION_OPERANDS]; /* its operands */
   instruction_encoding x86;                 /* encoding for x86-64 */
 } instruction;
@@ -99,4 +103,10 @@ static inline uint32_t instruction_word(const instruction *k, uint32_t operand) 
   const uint32_t bytes = et_bytes(k->operands[operand].type);
   return !operand ? bytes : bytes * k->group;
 }
+/* registers that it takes beyond its operands: for the terms, where another instruction adds them */
+static inline uint32_t instruction_scratch(const instruction *k) {
+  return k->x86.bits ? k->x86.added : k->llvm && k->nllvm < k->noperands;
+}
+/* terms that start in a cycle */
+static inline double instruction_speed(const instruction *k) { return k->per_cycle * k->lanes * k->group; }
 #endif

@@ -34,6 +34,8 @@ int64_t target_l1_way(const target *t);
 uint32_t target_names(ctx *c, const char ***names);
 /* the instruction of that name, usable or not; NULL: none is declared */
 const instruction *target_instruction(const target *t, const char *name);
+/* may the instruction be used, and does it add products of its two operands to elements of `sum`? */
+bool instruction_multiplies(const instruction *k, etype sum);
 /* a usable instruction that adds products of elements of these two types to elements of `sum`; NULL: there is none */
 const instruction *target_products(const target *t, etype sum, etype a, etype b);
 void target_print(const target *t, sbuf *b); /* all fields, as a target file that reads back equal */

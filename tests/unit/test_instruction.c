@@ -168,6 +168,18 @@ static void test_vex(void **s) {
   remove(path);
   if (!here) skip();
 }
+/* Of SSE2, whose terms another instruction adds, is written by LLVM alone; of AVX2, by both. */
+static void test_added(void **s) {
+  (void)s;
+  ctx *c = ctx_new();
+  const instruction *k = target_instruction(target_get(c, "x86-64-v3"), "vpmaddwd"),
+                    *plain = target_instruction(target_get(c, "x86-64"), "pmaddwd"),
+                    *dot = target_instruction(target_get(c, "zen5"), "vpdpbusd");
+  assert_true(k->usable && k->x86.vex && k->x86.added && k->nllvm == 2 && k->symmetric);
+  assert_true(plain->usable && !plain->x86.bits && plain->nllvm == 2);
+  assert_true(instruction_scratch(k) == 1 && instruction_scratch(plain) == 1 && instruction_scratch(dot) == 0);
+  ctx_free(c);
+}
 /* ---- declarations ------------------------------------------------------------------------------- */
 #define OPERANDS "operands = c: i32[8], a: u8[8, 4], b: i8[8, 4]\n"
 #define FORMULA "formula = c[i] + sum[k] i32(a[i, k]) * i32(b[i, k])\n"
@@ -207,6 +219,9 @@ static void test_declarations(void **s) {
       {"instruction = dot\n" ALL "llvm = llvm.x86.dot c a b b\n", "more behind", 7},
       {"instruction = dot\n" ALL "x86 = EVEX.256.66.0F38.W0 50 /r c a\n", "each operand once", 7},
       {"instruction = dot\n" ALL "x86 = EVEX.256.66.0F38.W0 50 /r a b c\n", "ModRM.reg is the accumulator", 7},
+      {"instruction = dot\n" ALL "llvm = llvm.x86.dot a a\n", "each operand once", 7},
+      {"instruction = dot\n" ALL "x86 = VEX.256.66.0F.WIG F5 /r a\n", "each operand once", 7},
+      {"instruction = dot\n" ALL "x86 = VEX.256.66.0F.WIG F5 /r a b b\n", "more behind", 7},
       {"instruction = dot\n" ALL "x86 = EVEX.512.66.0F38.W0 50 /r c a b\n", "fills 256 bits", 7},
       {"instruction = dot\n" ALL "x86 = EVEX.256.67.0F38.W0 50 /r c a b\n", "expected an encoding", 7},
       {"instruction = dot\n" ALL "x86 = XOP.256.66.0F38.W0 50 /r c a b\n", "expected an encoding", 7},
@@ -256,6 +271,7 @@ static void test_spelled(void **s) {
 }
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_builtin), cmocka_unit_test(test_vex),
-                                     cmocka_unit_test(test_declarations), cmocka_unit_test(test_spelled)};
+                                     cmocka_unit_test(test_added), cmocka_unit_test(test_declarations),
+                                     cmocka_unit_test(test_spelled)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

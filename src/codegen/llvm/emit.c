@@ -136,11 +136,11 @@ static LLVMValueRef intrinsic(em *e, const instruction *k, unsigned id, LLVMType
     *ft = LLVMIntrinsicGetType(e->lc, id, NULL, 0);
     return LLVMGetIntrinsicDeclaration(e->mod, id, NULL, 0);
   }
-  for (uint32_t j = 0; j < k->noperands; j++) {
+  for (uint32_t j = 0; j < k->nllvm; j++) {
     const uint32_t o = k->llvm_order[j];
     p[j] = em_type(e, lt(k->operands[o].type, k->lanes * (o ? k->group : 1)));
   }
-  *ft = LLVMFunctionType(em_type(e, lt(k->operands[0].type, k->lanes)), p, k->noperands, 0);
+  *ft = LLVMFunctionType(em_type(e, lt(k->operands[0].type, k->lanes)), p, k->nllvm, 0);
   LLVMValueRef had = LLVMGetNamedFunction(e->mod, k->llvm);
   return had ? had : LLVMAddFunction(e->mod, k->llvm, *ft);
 }
@@ -153,19 +153,22 @@ static LLVMValueRef emit_intrin(em *e, const linst *i) {
     ctx_fail(e->c, E_TARGET, "code generation: target %s declares the instruction %s as %s, which LLVM does not know",
              e->t->name, k->name, k->llvm);
   LLVMValueRef fn = intrinsic(e, k, id, &ft);
-  if (LLVMCountParamTypes(ft) != i->nargs)
+  if (LLVMCountParamTypes(ft) != k->nllvm)
     ctx_fail(e->c, E_TARGET, "code generation: %s takes %u operands, not %u", k->llvm, LLVMCountParamTypes(ft),
-             i->nargs);
+             k->nllvm);
   LLVMGetParamTypes(ft, pt);
-  for (uint32_t j = 0; j < i->nargs; j++) {
+  for (uint32_t j = 0; j < k->nllvm; j++) {
     a[j] = e->val[i->args[k->llvm_order[j]]];
     if (LLVMTypeOf(a[j]) == pt[j]) continue;
     if (!same_size(e, LLVMTypeOf(a[j]), pt[j]))
       ctx_fail(e->c, E_TARGET, "code generation: operand %u of %s has another size", j + 1, k->llvm);
     a[j] = LLVMBuildBitCast(e->b, a[j], pt[j], "");
   }
-  LLVMValueRef v = LLVMBuildCall2(e->b, ft, fn, a, i->nargs, "");
-  return LLVMTypeOf(v) == rt ? v : LLVMBuildBitCast(e->b, v, rt, "");
+  LLVMValueRef v = LLVMBuildCall2(e->b, ft, fn, a, k->nllvm, "");
+  if (LLVMTypeOf(v) != rt) v = LLVMBuildBitCast(e->b, v, rt, "");
+  if (k->nllvm == k->noperands) return v;
+  const LLVMValueRef to = e->val[i->args[0]];
+  return et_kind((etype)i->type.elem) == K_FLOAT ? LLVMBuildFAdd(e->b, to, v, "") : LLVMBuildAdd(e->b, to, v, "");
 }
 static LLVMValueRef emit_value(em *e, lv v, const linst *i) {
   LLVMBuilderRef b = e->b;

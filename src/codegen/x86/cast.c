@@ -49,6 +49,37 @@ static unsigned narrower(sel *e, vr *p, unsigned lanes, unsigned fb, unsigned tb
   for (unsigned q = 0; q < nd; q++) p[q] = xg_join(e, p + q * (ns / nd), ns / nd, ps * tb);
   return nd;
 }
+/* The same without AVX-512, of integers of fb bytes, 2 or 4. cut: their upper bits go; else they are in the range of
+ * the result, unsigned if u. */
+static unsigned packed(sel *e, vr *p, unsigned lanes, unsigned fb, unsigned tb, bool cut, bool u) {
+  unsigned ps, pd, vs, vd;
+  const unsigned ns = parts_of(e, lanes, fb, &ps, &vs), nd = parts_of(e, lanes, tb, &pd, &vd);
+  for (unsigned q = 0; q < ns; q++) {
+    vr x = p[q];
+    if (cut) {
+      x = xg_new(e, RV, vs);
+      xg_emit(e, (mi){.op = V_PANDD,
+                      .vl = (uint8_t)vs,
+                      .d = x,
+                      .a = p[q],
+                      .b = xg_splat_bits(e, tb == 1 ? UINT8_MAX : UINT16_MAX, fb, vs)});
+    }
+    vr high = vs == VL256 ? xg_sub(e, x, vs, 16, 16) : x, low = vs == VL256 ? xg_sub(e, x, vs, 0, 16) : x;
+    for (unsigned b = fb; b > tb; b /= 2, low = high = x) {
+      const bool positive = cut || (u && b / 2 == tb); /* between them all values fit i16 */
+      x = xg_new(e, RV, VL128);
+      xg_emit(e, (mi){.op = b == 4     ? (positive ? V_PACKUSDW : V_PACKSSDW)
+                            : positive ? V_PACKUSWB
+                                       : V_PACKSSWB,
+                      .d = x,
+                      .a = low,
+                      .b = high});
+    }
+    p[q] = x;
+  }
+  for (unsigned q = 0; q < nd; q++) p[q] = xg_join(e, p + q * (ns / nd), ns / nd, ps * tb);
+  return nd;
+}
 static unsigned ints(sel *e, vr *p, unsigned lanes, unsigned n, unsigned fb, unsigned tb, bool u) {
   static const uint16_t zx[9][9] = {
       [1] = {[2] = V_ZXBW, [4] = V_ZXBD, [8] = V_ZXBQ}, [2] = {[4] = V_ZXWD, [8] = V_ZXWQ}, [4] = {[8] = V_ZXDQ}};
@@ -57,6 +88,7 @@ static unsigned ints(sel *e, vr *p, unsigned lanes, unsigned n, unsigned fb, uns
   static const uint16_t cut[9][9] = {
       [8] = {[4] = V_MOVQD, [2] = V_MOVQW, [1] = V_MOVQB}, [4] = {[2] = V_MOVDW, [1] = V_MOVDB}, [2] = {[1] = V_MOVWB}};
   if (fb < tb) return wider(e, p, lanes, fb, tb, (u ? zx : sx)[fb][tb]);
+  if (!e->avx512 && fb > tb && fb <= 4) return packed(e, p, lanes, fb, tb, true, true);
   if (fb > tb && fb == 8 && tb < 4) n = narrower(e, p, lanes, 8, 4, V_MOVQD, true, 0), fb = 4;
   if (fb > tb) return narrower(e, p, lanes, fb, tb, cut[fb][tb], true, 0);
   return n;
@@ -246,8 +278,8 @@ static void to_bools(sel *e, lv v, const linst *i, const shp *s) {
 static bool packs(const sel *e, const linst *i) {
   const ltype from = li(e->f, i->a)->type;
   const unsigned bits = et_bits((etype)i->type.elem);
-  return e->avx512 && i->kind == L_OP && i->op == OP_SAT && from.elem == ET_F32 && from.lanes > 1 &&
-         (bits == 8 || bits == 16) && et_kind((etype)i->type.elem) != K_FLOAT && i->type.elem != ET_BOOL;
+  return i->kind == L_OP && i->op == OP_SAT && from.elem == ET_F32 && from.lanes > 1 && (bits == 8 || bits == 16) &&
+         et_kind((etype)i->type.elem) != K_FLOAT && i->type.elem != ET_BOOL;
 }
 lv xg_rounded(const sel *e, const linst *i) {
   if (i->kind != L_OP || i->op != OP_SAT || !packs(e, i)) return 0;
@@ -275,6 +307,30 @@ static void pack_saturated(sel *e, lv v, const linst *i) {
   const unsigned op = u ? (byte ? V_MOVUSDB : V_MOVUSDW) : byte ? V_MOVSDB : V_MOVSDW;
   xg_result(e, v, narrower(e, p, i->type.lanes, 4, et_bytes(to), op, true, 0), p);
 }
+/* The same without AVX-512. */
+static void pack_clamped(sel *e, lv v, const linst *i) {
+  const etype to = (etype)i->type.elem;
+  const lv rounded = xg_rounded(e, i);
+  const bool u = et_kind(to) == K_UINT;
+  const shp s = xg_shape(e, li(e->f, i->a)->type);
+  const double above = ldexp(1, (int)et_bits(to) - !u);
+  const vr least = xg_splat_bits(e, bits_of(4, u ? 0 : -above), 4, s.vl),
+           most = xg_splat_bits(e, bits_of(4, above - 1), 4, s.vl);
+  vr p[PARTS];
+  for (unsigned q = 0; q < s.n; q++) {
+    const vr x = xg_part(e, rounded ? rounded : i->a, q), a = xg_new(e, RV, s.vl), b = xg_new(e, RV, s.vl);
+    vr c = b;
+    xg_emit(e, (mi){.op = V_MAXPS, .vl = s.vl, .d = a, .a = x, .b = least});
+    xg_emit(e, (mi){.op = V_MINPS, .vl = s.vl, .d = b, .a = a, .b = most});
+    if (!u) { /* all ones where x is a number */
+      const vr k = xg_new(e, RV, s.vl);
+      xg_emit(e, (mi){.op = V_CMPPSV, .vl = s.vl, .d = k, .a = x, .b = x, .imm = 7});
+      xg_emit(e, (mi){.op = V_ANDPS, .vl = s.vl, .d = c = xg_new(e, RV, s.vl), .a = b, .b = k});
+    }
+    p[q] = v1(e, rounded ? V_PS2DQ : V_TPS2DQ, s.vl, c);
+  }
+  xg_result(e, v, packed(e, p, i->type.lanes, 4, et_bytes(to), false, u), p);
+}
 /* Clamps to the range of `to`, then converts; NaN gives 0. As codegen/llvm/op.c does it. */
 void xg_saturate(sel *e, lv v, const linst *i) {
   ltype ty = li(e->f, i->a)->type;
@@ -288,7 +344,7 @@ void xg_saturate(sel *e, lv v, const linst *i) {
   vr p[PARTS], over[PARTS];
   e->into[v] = 0;
   if (packs(e, i)) {
-    pack_saturated(e, v, i);
+    (e->avx512 ? pack_saturated : pack_clamped)(e, v, i);
     return;
   }
   if ((!exact && !e->avx512) || (one && bits == 64 && !e->avx512)) {

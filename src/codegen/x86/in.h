@@ -204,6 +204,8 @@ enum {
   X(CMPGTQ, 2, 1, 0x37, 0, S_3, T_FULL, NX, INT) \
   X(PACKSSDW, 1, 1, 0x6B, 0, S_3, T_FULL, NX, INT) \
   X(PACKSSWB, 1, 1, 0x63, 0, S_3, T_FULL, NX, INT) \
+  X(PACKUSDW, 2, 1, 0x2B, 0, S_3, T_FULL, NX, INT) \
+  X(PACKUSWB, 1, 1, 0x67, 0, S_3, T_FULL, NX, INT) \
   X(SHUFPS, 1, 0, 0xC6, 0, S_3I, T_FULL, 0, FLOAT) \
   X(BLENDMB, 2, 1, 0x66, 0, S_3, T_FULL, E, INTBW) \
   X(BLENDMW, 2, 1, 0x66, 1, S_3, T_FULL, E, INTBW) \

@@ -474,7 +474,12 @@ static uint16_t declared_op(sel *e, const instruction *k) {
   }
   return (uint16_t)(X_DECLARED + i);
 }
-/* An instruction of the target, which adds to its accumulator. */
+/* The instruction that adds elements of a type. */
+static uint16_t adding(etype t) {
+  if (et_kind(t) == K_FLOAT) return et_bytes(t) == 8 ? V_ADDPD : V_ADDPS;
+  return (uint16_t)xg_by_size(et_bytes(t), V_PADDB, V_PADDW, V_PADDD, V_PADDQ);
+}
+/* An instruction of the target, which adds to its accumulator, or whose result is added to it. */
 static void intrin(sel *e, lv v, const linst *i) {
   const instruction *k = target_instruction(e->t, i->name);
   if (!k->x86.bits) {
@@ -484,12 +489,21 @@ static void intrin(sel *e, lv v, const linst *i) {
   const lv x = i->args[k->x86.order[1]], y = i->args[k->x86.order[2]];
   const bool swap = k->symmetric && xg_lazy(e, x) && !xg_lazy(e, y);
   const uint8_t vl = k->x86.bits == 512 ? VL512 : k->x86.bits == 256 ? VL256 : VL128;
-  vr acc = xg_part(e, i->args[0], 0), d;
-  mi m = {.op = declared_op(e, k), .vl = vl, .flags = F_RMW, .a = xg_part(e, swap ? y : x, 0)};
+  const bool added = k->x86.added;
+  const vr acc = xg_part(e, i->args[0], 0);
+  vr d;
+  mi m = {.op = declared_op(e, k), .vl = vl, .flags = added ? 0 : F_RMW, .a = xg_part(e, swap ? y : x, 0)};
   xg_operand(e, &m, swap ? x : y, 0);
-  m.d = d = xg_out(e, v, 0);
-  if (d != acc) xg_emit(e, (mi){.op = V_MOVV, .vl = vl, .d = d, .b = acc});
-  xg_emit(e, m);
+  if (added) {
+    m.d = xg_new(e, RV, vl);
+    xg_emit(e, m);
+    d = xg_out(e, v, 0);
+    xg_emit(e, (mi){.op = adding((etype)i->type.elem), .vl = vl, .d = d, .a = acc, .b = m.d});
+  } else {
+    m.d = d = xg_out(e, v, 0);
+    if (d != acc) xg_emit(e, (mi){.op = V_MOVV, .vl = vl, .d = d, .b = acc});
+    xg_emit(e, m);
+  }
   xg_result(e, v, 1, &d);
 }
 void xg_value(sel *e, lv v, const linst *i) {
