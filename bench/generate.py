@@ -56,7 +56,8 @@ class Onnxruntime:
 
     def reset(self):
         self.length = 0
-        self.caches = {n: self.value(np.zeros((1, x.shape[1], 0 if self.grows else self.room, x.shape[3]), np.float32))
+        kinds = {"tensor(int8)": np.int8, "tensor(uint8)": np.uint8, "tensor(float)": np.float32}
+        self.caches = {n: self.value(np.zeros((1, x.shape[1], 0 if self.grows else self.room, x.shape[3]), kinds[x.type]))
                        for n, x in self.inputs.items() if n.startswith("past")}
 
     def step(self, tokens):

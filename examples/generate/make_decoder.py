@@ -3,6 +3,7 @@
     python make_decoder.py grow.onnx                                        small: 2 layers of width 32
     python make_decoder.py shared4.onnx --form shared --bits 4
     python make_decoder.py big.onnx --form shared --layers 12 --width 768 --heads 12 --vocabulary 32000
+    python make_decoder.py grow8.onnx --cache 8
 
 The network is that of Llama and its like: root mean square normalisation, rotary positions, gated dense layers. Its
 weights come from a random generator, so what it writes has no meaning, but every program that runs it must write the
@@ -13,17 +14,24 @@ grow     Keys and values of the past are inputs, and Concat puts the new ones be
 shared   com.microsoft's GroupQueryAttention, as onnxruntime-genai's model builder writes it: the caches have room for
          all tokens, and what comes out is as long as what went in.
 
---bits 4 (or 8) stores the weights of dense layers in so many bits, as com.microsoft's MatMulNBits in blocks of 32. Needs
-the packages numpy and onnx.
+--bits 4 (or 8) stores the weights of dense layers in so many bits, as com.microsoft's MatMulNBits in blocks of 32.
+
+--cache 8 stores keys and values as whole numbers of eight bits times a scale: a quarter of the memory of f32. In the form
+grow QuantizeLinear stands in front of Concat, and DequantizeLinear behind it. In the form shared GroupQueryAttention has
+the scales; there 4 bits are possible as well. Keys and values of these weights have a standard deviation of about 1, and
+the scale leaves room for 5. A trained decoder needs measured scales.
+
+Needs the packages numpy and onnx.
 """
 import argparse
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-F32, I64, I32 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32
+F32, I64, I32, I8, U8 = (getattr(TensorProto, t) for t in ("FLOAT", "INT64", "INT32", "INT8", "UINT8"))
 PEER = "com.microsoft"
 BLOCK = 32
+GREATEST = 5.0  # magnitude of keys and values that a cache of whole numbers has room for
 
 
 class Writer:
@@ -135,6 +143,16 @@ class Growing:
         spread = w.op("Expand", name + ".spread", w.op("Unsqueeze", name + ".one", x, w.number([2])), wide)
         return w.op("Reshape", name + ".repeated", spread, all_of)
 
+    def cached(self, name, new):
+        """All keys or values: those of the past and the new ones behind them."""
+        w = self.w
+        past, present = "past_key_values." + name, "present." + name
+        if self.o.cache == 32:
+            return w.op("Concat", present, past, new, axis=2)
+        scale = w.number(GREATEST / 127, np.float32), w.number(0, np.int8)
+        codes = w.op("QuantizeLinear", name + ".codes", new, *scale)
+        return w.op("DequantizeLinear", name + ".numbers", w.op("Concat", present, past, codes, axis=2), *scale)
+
     def attention(self, layer, name, x):
         w, o = self.w, self.o
         kv = o.kv_heads * self.each
@@ -142,8 +160,7 @@ class Growing:
         q, k = self.rotated(name + ".q", self.heads(name + ".q", q, o.heads)), self.rotated(
             name + ".k", self.heads(name + ".k", k, o.kv_heads))
         v = self.heads(name + ".v", v, o.kv_heads)
-        k, v = (w.op("Concat", "present.%d.%s" % (layer, part), "past_key_values.%d.%s" % (layer, part), new, axis=2)
-                for part, new in (("key", k), ("value", v)))
+        k, v = (self.cached("%d.%s" % (layer, part), new) for part, new in (("key", k), ("value", v)))
         k, v = self.repeated(name + ".keys", k), self.repeated(name + ".values", v)
         scores = w.op("MatMul", name + ".scores", q, w.op("Transpose", name + ".columns", k, perm=[0, 1, 3, 2]))
         scores = w.op("Mul", name + ".scaled", scores, w.number(self.each**-0.5, np.float32))
@@ -169,10 +186,14 @@ class Shared:
         kv = o.kv_heads * (o.width // o.heads)
         q, k, v = (w.linear("%s.%s" % (name, part), x, o.width, n) for part, n in (("q", o.width), ("k", kv), ("v", kv)))
         cache = ["%s.%d.%s" % (s, layer, part) for s in ("past_key_values", "present") for part in ("key", "value")]
+        scales, whole = [], {}
+        if o.cache < 32:
+            scales = [""] * 3 + [w.number([GREATEST / (2**(o.cache - 1) - 1)], np.float32)] * 2
+            whole = dict(k_quant_type="PER_TENSOR", v_quant_type="PER_TENSOR", kv_cache_bit_width=o.cache)
         w.nodes.append(helper.make_node(
-            "GroupQueryAttention", [q, k, v] + cache[:2] + [self.ends, self.total] + self.tables,
+            "GroupQueryAttention", [q, k, v] + cache[:2] + [self.ends, self.total] + self.tables + scales,
             [name + ".joined"] + cache[2:], name=name + ".joined", domain=PEER, num_heads=o.heads,
-            kv_num_heads=o.kv_heads, do_rotary=1))
+            kv_num_heads=o.kv_heads, do_rotary=1, **whole))
         return name + ".joined"
 
 
@@ -192,7 +213,8 @@ def decoder(o):
         y = w.op("Mul", name + ".gated", gate, w.linear(name + ".up", y, o.width, inner))
         x = w.op("Add", name, x, w.linear(name + ".down", y, inner, o.width))
     w.linear("logits", w.norm("norm", x, o.width), o.width, o.vocabulary, scale=3.0)
-    each = o.width // o.heads
+    kind = {32: F32, 8: I8, 4: U8}[o.cache]
+    each = o.width // o.heads // (2 if o.cache == 4 else 1)
     past, total = "past_sequence_length", "total_sequence_length"
     inputs = [("input_ids", I64, ["batch_size", "sequence_length"]), ("attention_mask", I64, ["batch_size", total])]
     if o.form == "grow":
@@ -201,8 +223,8 @@ def decoder(o):
     for layer in range(o.layers):
         for part in ("key", "value"):
             shape = ["batch_size", o.kv_heads, None, each]
-            inputs.append(("past_key_values.%d.%s" % (layer, part), F32, shape[:2] + [past, each]))
-            outputs.append(("present.%d.%s" % (layer, part), F32,
+            inputs.append(("past_key_values.%d.%s" % (layer, part), kind, shape[:2] + [past, each]))
+            outputs.append(("present.%d.%s" % (layer, part), kind,
                             shape[:2] + [total if o.form == "grow" else past, each]))
     graph = helper.make_graph(w.nodes, "decoder", [helper.make_tensor_value_info(*i) for i in inputs],
                               [helper.make_tensor_value_info(*i) for i in outputs], w.constants)
@@ -215,6 +237,7 @@ def main(words=None):
     p.add_argument("file")
     p.add_argument("--form", choices=("grow", "shared"), default="grow")
     p.add_argument("--bits", type=int, choices=(32, 8, 4), default=32, help="of the weights of dense layers")
+    p.add_argument("--cache", type=int, choices=(32, 8, 4), default=32, help="bits of the caches of keys and values")
     p.add_argument("--layers", type=int, default=2)
     p.add_argument("--width", type=int, default=32)
     p.add_argument("--heads", type=int, default=2)
@@ -225,6 +248,8 @@ def main(words=None):
     p.add_argument("--seed", type=int, default=1)
     o = p.parse_args(words)
     o.kv_heads = o.kv_heads or o.heads
+    if o.cache == 4 and o.form == "grow":
+        p.error("--cache 4 needs --form shared")
     with open(o.file, "wb") as f:
         f.write(decoder(o).SerializeToString())
 

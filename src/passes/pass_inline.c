@@ -1,8 +1,10 @@
 /* Which element-wise stages can be part of their reader?
  *
  * A stage without reductions that is read by one access of one element-wise stage of the same block, over no more
- * points than it has itself, is substituted there: nothing is computed twice. Producers come first, so a chain
- * collapses in one walk. Stages that grow beyond MAX_SIZE nodes stop taking more (walks stay linear and recursion
+ * points than it has itself, is substituted there: nothing is computed twice. So is one that converts a state to a
+ * wider type, into a sum, however often the sum reads an element: a cache of keys in bytes is long, a run changes
+ * little of it, and a copy of all of it in floats would be written and read in each run. Producers come first, so a
+ * chain collapses in one walk. Stages that grow beyond MAX_SIZE nodes stop taking more (walks stay linear and recursion
  * bounded). Needs simplified values; keeps everything.
  */
 #include "passes/pass.h"
@@ -34,6 +36,25 @@ static ex only_access(pw *p, uint32_t s, tid t) {
 static bool no_more_points(pw *p, uint32_t reader, uint32_t producer) {
   sz a = stage_points(p->m, reader), b = stage_points(p->m, producer);
   return sym_le(p->c, a, b) || expr_typical(p->m, a) <= expr_typical(p->m, b);
+}
+static bool is_state(const emodule *m, tid t) {
+  for (uint32_t i = 0; i < m->states.n; i++)
+    if (expr_state_in(m, i) == t || expr_state_out(m, i) == t) return true;
+  return false;
+}
+/* Is the stage a state's elements in a wider type, and constants, and does a sum read it? */
+static bool widens_state(pw *p, uint32_t s, uint32_t reader) {
+  emodule *m = p->m;
+  const u32vec *l = stage_loads(p, s);
+  uint32_t states = 0;
+  for (uint32_t i = 0; i < l->n; i++) {
+    const tensor *t = xt(m, exn(m, l->v[i])->tensor);
+    if (t->kind == TK_CONST) continue;
+    if (!is_state(m, exn(m, l->v[i])->tensor) || et_bytes(t->type) >= et_bytes(xt(m, xs(m, s)->tensor)->type))
+      return false;
+    states++;
+  }
+  return states == 1 && stage_is_reduce(p, reader) && exn(m, xs(m, reader)->value)->op == RED_SUM;
 }
 /* c ? 1 : 0, or a number made of c, where c is an equality of integers */
 static bool is_delta(emodule *m, ex e) {
@@ -81,8 +102,8 @@ bool pass_inline(pw *p) {
     uint32_t r = p->readers.v[x->tensor].v[0];
     const stage *y = xs(m, r);
     ex l = only_access(p, r, x->tensor);
-    if (!l || y->recurrence || y->block != x->block || !stage_plain(p, r) ||
-        (exn(m, l)->otherwise && !EK_PLANTED("inline")) || !no_more_points(p, r, s))
+    if (!l || y->recurrence || y->block != x->block || (exn(m, l)->otherwise && !EK_PLANTED("inline")) ||
+        !((stage_plain(p, r) && no_more_points(p, r, s)) || widens_state(p, s, r)))
       continue;
     if (!size[s]) size[s] = count_nodes(p, x->value, map_new(p->a), MAX_SIZE);
     if (!size[r]) size[r] = count_nodes(p, y->value, map_new(p->a), MAX_SIZE);

@@ -149,19 +149,23 @@ class Generate(unittest.TestCase):
             decoder.reset()
 
     def test_forms(self):
-        """Both forms of the cache, and weights of 32, 8 and 4 bits: scores as near as these are."""
+        """Both forms of the cache; weights, and caches, of 32, 8 and 4 bits: scores as near as these are."""
         maker = example("generate", "make_decoder")
-        near = {32: 1e-5, 8: 0.05, 4: 0.3}
+        near = {(32, 32): 1e-5, (8, 32): 0.05, (4, 32): 0.3, (32, 8): 0.02, (32, 4): 0.4}
         with tempfile.TemporaryDirectory() as folder:
             for layout in ("grow", "shared"):
-                for bits, error in near.items():
-                    path = os.path.join(folder, "%s%d.onnx" % (layout, bits))
-                    maker.main([path, "--form", layout, "--bits", str(bits), "--inner", "64", "--longest", "128"])
+                for (bits, cache), error in near.items():
+                    if (layout, cache) == ("grow", 4):
+                        continue
+                    path = os.path.join(folder, "%s%d_%d.onnx" % (layout, bits, cache))
+                    maker.main([path, "--form", layout, "--bits", str(bits), "--cache", str(cache), "--inner", "64",
+                                "--longest", "128"])
                     decoder = self.generate.Decoder(path, room=64)
                     scores = np.array([decoder(list(b"bread")), decoder([3]), decoder([5, 7]), decoder([9])])
-                    if (layout, bits) == ("grow", 32):
+                    if (layout, bits, cache) == ("grow", 32, 32):
                         plain = scores
                     self.assertLess(np.linalg.norm(scores - plain) / np.linalg.norm(plain), error, path)
+                    self.assertEqual(decoder.model.snapshot()["past_key_values.0.key"].nbytes, 64 * 32 * cache // 8)
 
     def test_samples(self):
         """Each token as often as its weight, among those that top_k and top_p leave."""

@@ -753,6 +753,13 @@ def GroupQueryAttention(r):
     if r.int(0, 1):
         parts = [np.concatenate(parts, -1), None, None]
     old = [r.f(b, kh, room - 1, d), r.f(b, kh, room - 1, d)] if not first else [None, None]
+    scales, whole = [], {}
+    if not first and r.int(0, 1):  # onnxruntime takes caches of whole numbers from a past alone
+        bits, kind = r.one(8, 4), r.one("PER_TENSOR", "PER_CHANNEL")
+        old = [r.ints(-128, 127, b, kh, room - 1, d, dtype=np.int8) if bits == 8
+               else r.ints(0, 255, b, kh, room - 1, d // 2, dtype=np.uint8) for _ in old]
+        scales = [None] * 3 + [np.abs(r.f(kh * d if kind == "PER_CHANNEL" else 1)) + np.float32(0.1) for _ in old]
+        whole = dict(k_quant_type=kind, v_quant_type=kind, kv_cache_bit_width=bits)
     more = dict(
         num_heads=h,
         kv_num_heads=kh,
@@ -761,7 +768,8 @@ def GroupQueryAttention(r):
         local_window_size=r.one(-1, 2, 4),
     )
     more.update(r.one({}, dict(softcap=0.5), dict(scale=0.3), dict(smooth_softmax=1)))
-    return [*parts, *old, lengths, np.array(total, I32), *tables], more, (1, 1, 1)
+    more.update(whole)
+    return [*parts, *old, lengths, np.array(total, I32), *tables, *scales], more, (1, 1, 1)
 
 
 # ---- places -------------------------------------------------------------------------------------

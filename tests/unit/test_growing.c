@@ -80,6 +80,37 @@ static void steps(void **state) {
     ek_session_destroy(u.s);
   }
 }
+/* Rows in bytes, which a product reads in floats. */
+static const char bytes[] =
+    "graph \"bytes\" {\n input x: f32[S, 2]\n input q: f32[S, 2]\n input m: f32[T]\n input past: i8[P, 2]\n"
+    " const unit: f32[] = [0.5]\n const zero: i8[] = [0]\n codes = QuantizeLinear(x, unit, zero)\n"
+    " all = Concat(past, codes) {axis = 0}\n wide = DequantizeLinear(all, unit, zero)\n"
+    " turned = Transpose(wide) {perm = [1, 0]}\n z = MatMul(q, turned)\n y = Add(z, m)\n output all\n output y\n}\n";
+static void in_bytes(void **state) {
+  (void)state;
+  static const int64_t news[] = {3, 1, 1, 2, 1};
+  for (kind k = 0; k < KINDS; k++) {
+    subject u = made(bytes, k);
+    ek_array a;
+    for (int64_t i = 0, past = 0; i < 5; past += news[i++]) {
+      static float x[MOST * WIDTH], m[MOST];
+      const int64_t n = news[i], all = past + n, x_dims[] = {n, WIDTH};
+      for (int64_t j = 0; j < n * WIDTH; j++) x[j] = (float)(past * WIDTH + j) / 2 - 3;
+      for (int64_t j = 0; j < all; j++) m[j] = (float)j;
+      assert_int_equal(ek_run_set_input(u.r, "x", x, (size_t)(n * WIDTH) * sizeof *x, x_dims, 2), EK_OK);
+      assert_int_equal(ek_run_set_input(u.r, "q", x, (size_t)(n * WIDTH) * sizeof *x, x_dims, 2), EK_OK);
+      assert_int_equal(ek_run_set_input(u.r, "m", m, (size_t)all * sizeof *m, &all, 1), EK_OK);
+      if (ek_run_execute(u.r)) fail_msg("%d, step %d: %s", (int)k, (int)i, ek_run_message(u.r));
+      const float *y = ek_run_output_data(u.r, 0);
+      for (int64_t j = 0; j < n; j++)
+        for (int64_t t = 0; t < all; t++)
+          assert_float_equal(y[j * all + t], m[t] + x[2 * j] * (float)(t - 3) + x[2 * j + 1] * ((float)t - 2.5f), 1e-4);
+    }
+    assert_int_equal(ek_run_snapshot(u.r, "past", &a), EK_OK);
+    for (int i = 0; i < MOST * WIDTH; i++) assert_int_equal(((const int8_t *)a.data)[i], i - 6);
+    ek_session_destroy(u.s);
+  }
+}
 /* The past's length is an input's size by itself: only the new length may be too much. */
 static void length_alone(void **state) {
   (void)state;
@@ -177,6 +208,21 @@ static void no_copies(void **state) {
     ek_session_destroy(x.s);
   }
 }
+/* A tensor of all rows in floats would be made again in each step. */
+static void no_floats(void **state) {
+  (void)state;
+  subject x = {.s = ek_session_create()};
+  const char *out;
+  ek_options o;
+  ek_show_options w;
+  ek_options_init(&o), ek_show_options_init(&w);
+  o.states = states, o.dims = bound, w.stage = "program";
+  if (ek_load_memory(x.s, bytes, strlen(bytes), "test", &x.m) || ek_show(x.m, &o, &w, &out))
+    fail_msg("%s", ek_message(x.s));
+  assert_non_null(strstr(out, "in place\n"));
+  assert_null(strstr(out, "DequantizeLinear"));
+  ek_session_destroy(x.s);
+}
 static void refused(void **state) {
   (void)state;
   static const struct {
@@ -206,6 +252,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(steps),          cmocka_unit_test(length_alone), cmocka_unit_test(too_long),
       cmocka_unit_test(shared_buffers), cmocka_unit_test(no_copies),    cmocka_unit_test(refused),
+      cmocka_unit_test(in_bytes),       cmocka_unit_test(no_floats),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@ steps.
 """
 import numpy as np
 
-from .kit import F32, I64, model
+from .kit import F32, I64, I8, model
 
 WIDTH, HEADS, EACH = 16, 2, 8
 
@@ -89,3 +89,22 @@ def cache_scatter_turned(net):
     net.output("keys", F32, *shape)
     net.output("values", F32, *shape)
     return steps(net, *shape)
+
+
+@model("step of a decoder with caches in bytes: QuantizeLinear, TensorScatter, DequantizeLinear; keys with one scale, "
+       "values with one for each channel; symbolic length", opset=24)
+def cache_in_bytes(net):
+    x, pos = net.input("x", F32, 1, 1, WIDTH), net.input("pos", I64, 1)
+    shape = (1, HEADS, "L", EACH)
+    q = projections(net, x)[0]
+    row = net.op("Reshape", x, [1, HEADS, 1, EACH])  # no product: what is rounded to a code is the same everywhere
+    whole = []
+    for name, scale in (("keys", np.float32(0.01)), ("values", net.uniform(0.005, 0.01, EACH))):
+        numbers = scale, np.zeros(np.shape(scale), np.int8)
+        codes = net.op("QuantizeLinear", row, *numbers, axis=3)
+        new = net.op("TensorScatter", net.input("past_" + name, I8, *shape), codes, pos, out=name)
+        net.output(name, I8, *shape)
+        whole.append(net.op("DequantizeLinear", new, *numbers, axis=3))
+    attend(net, x, q, *whole, pos)
+    return [[x, pos, *(net.ints(-128, 128, *c.shape, dtype=np.int8) for c in caches)]
+            for x, pos, *caches in steps(net, *shape)]

@@ -2,7 +2,7 @@
 the reference."""
 import numpy as np
 
-from .kit import BOOL, F32, I16, I32, I64, U8, model
+from .kit import BOOL, F32, I16, I32, I64, I8, U8, model
 
 PEER = "com.microsoft"
 
@@ -102,6 +102,32 @@ def contrib_cache(net):
     runs = []
     for new, past, room in ((4, 0, 12), (1, 7, 12), (2, 3, 5)):
         caches = [net.uniform(-1, 1, 1, 1, room, 16) for _ in old]
+        for cache in caches:
+            cache[:, :, past:] = 0
+        runs.append([net.uniform(-1, 1, 1, new, 64), np.ones((1, past + new), np.int64), *caches])
+    return runs
+
+
+@model("com.microsoft: GroupQueryAttention with caches of whole numbers, of 8 and of 4 bits, with one scale and with "
+       "one for each channel: a prompt, tokens behind a past; symbolic length")
+def contrib_cache_bits(net):
+    x, mask = net.input("x", F32, 1, "S", 64), net.input("mask", I64, 1, "T")
+    ends = net.op("Cast", net.op("Sub", net.op("ReduceSum", mask, [1], keepdims=0), np.int64(1)), to=I32)
+    total = net.op("Cast", net.op("Gather", net.op("Shape", mask), np.int64(1), axis=0), to=I32)
+    forms = [(bits, kind) for bits in (8, 4) for kind in ("PER_TENSOR", "PER_CHANNEL")]
+    for bits, kind in forms:
+        name = "%d_%s" % (bits, kind[4:].lower())
+        old = [net.input("past_%s_%s" % (part, name), I8 if bits == 8 else U8, 1, 2, "L", bits)
+               for part in ("keys", "values")]
+        # some keys and values lie outside of what the codes have room for
+        top = 0.8 / (2**(bits - 1) - 1)
+        scales = [net.uniform(top / 2, top, 16 if kind == "PER_CHANNEL" else 1) for _ in old]
+        contrib(net, "GroupQueryAttention", x, "", "", *old, ends, total, *[""] * 5, *scales, n=3, num_heads=4,
+                kv_num_heads=2, k_quant_type=kind, v_quant_type=kind, kv_cache_bit_width=bits)
+    runs = []
+    for new, past, room in ((4, 0, 12), (1, 7, 12), (2, 3, 5)):
+        caches = [signed(net, 1, 2, room, 8) if bits == 8 else byte(net, 1, 2, room, 4)
+                  for bits, _ in forms for _ in range(2)]
         for cache in caches:
             cache[:, :, past:] = 0
         runs.append([net.uniform(-1, 1, 1, new, 64), np.ones((1, past + new), np.int64), *caches])
