@@ -1,6 +1,7 @@
 #!/bin/bash
-# Do the examples compute what they say? The operators of examples/ops, streaming and text generation in C, and what
-# needs no package but numpy in Python. (tests/api.sh, tests/cli.sh and tests/install.sh build the others in C and C++.)
+# Do the examples compute what they say? The operators of examples/ops, streaming, text generation and training in C
+# (training under valgrind, too, where it is there), and what needs no package but numpy in Python. (tests/api.sh,
+# tests/cli.sh and tests/install.sh build the others in C and C++.)
 # With -d those whose models or libraries are packages of PyPI, each in a virtual environment of its own
 # (examples/venv.sh).
 #   tests/examples.sh [-b BUILD] [-d]       -d downloads 250 MB into BUILD/examples when it is first run
@@ -51,6 +52,23 @@ generate_in_c() { # the tokens that test_examples.py expects in Python, too, gre
   then passed=$((passed + 1)); else cat "$work/out"; echo "FAIL generate/generate.c"; failed=$((failed + 1)); fi
   rm -rf "$work"
 }
+train_in_c() { # most of the pictures held out are recognised, also by the model that was written; nothing leaks
+  local work digits=$examples/digits
+  work=$(mktemp -d)
+  if ${CC:-cc} -std=c99 -Wall -Wextra -pedantic -Werror -I"$here/../include" "$examples/train.c" \
+    -L"$build" -leinkorn -lm -Wl,-rpath,"$build" -o "$work/train" >"$work/out" 2>&1 &&
+    "$work/train" "$digits/digits.onnx" "$digits" "$work/out.onnx" >"$work/out" 2>&1 &&
+    grep -qE '^held out: loss .*, 4[34][0-9] of 450 are right$' "$work/out" &&
+    [ "$("$build/example_classify" "$work/out.onnx" "$digits"/digit_?.pgm |
+      grep -cE '_([0-9])\.pgm: a \1,')" -ge 9 ] &&
+    ! "$work/train" "$digits/digits.onnx" "$work" "$work/out.onnx" >"$work/out" 2>&1
+  then passed=$((passed + 1)); else cat "$work/out"; echo "FAIL train.c"; failed=$((failed + 1)); fi
+  if ! command -v valgrind >/dev/null; then echo "no valgrind: train.c was not run under it"; skipped=$((skipped + 1))
+  elif valgrind -q --smc-check=all --error-exitcode=9 --leak-check=full "$work/train" "$digits/digits.onnx" "$digits" \
+    "$work/out.onnx" 3 >"$work/out" 2>&1
+  then passed=$((passed + 1)); else cat "$work/out"; echo "FAIL train.c under valgrind"; failed=$((failed + 1)); fi
+  rm -rf "$work"
+}
 package() { # builds the Python package
   grep -q '^build python_package:' "$build/build.ninja" || {
     echo "no headers of Python 3.11 (python3-dev): examples in Python were skipped"
@@ -74,8 +92,9 @@ else
   add "$("$examples/ops/check.sh" "$build/einkorn" 2>&1)"
   streaming_in_c
   generate_in_c
+  train_in_c
   if ! package; then :
-  elif python=$("$here/python.sh" "$build" 2>&1); then unit "$python" Classify Streaming Generate Distance
+  elif python=$("$here/python.sh" "$build" 2>&1); then unit "$python" Classify Train Streaming Generate Distance
   else echo "examples in Python were skipped: $python"; skipped=$((skipped + 1)); fi
 fi
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Trains the digit classifier of the demo; writes digits.onnx, digit_0.pgm ... digit_9.pgm and all.npz beside itself.
+"""Trains the digit classifier of the demo; writes digits.onnx, digit_0.pgm ... digit_9.pgm, all.npz, and all pictures as
+IDX files beside itself.
 
 Data: the 1,797 pictures of 8x8 that come with scikit-learn, three quarters for training, one quarter held out.
 Network: Conv 3x3 to 8 - Relu - Conv 3x3 to 16 - Relu - MaxPool 2x2 - Conv 3x3 to 24 - Relu - Gemm - Softmax, all in
@@ -141,10 +142,19 @@ def write_npz(path, arrays):
             archive.writestr(zipfile.ZipInfo(key + ".npy", (1980, 1, 1, 0, 0, 0)), member.getvalue())
 
 
+def write_idx(path, array):
+    """Bytes in the format of the MNIST files: a zero, a zero, 8 (bytes), the rank; each size in 4 bytes; the elements."""
+    array = np.asarray(array).astype(np.uint8)
+    path.write_bytes(bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes())
+
+
 def main():
     data = load_digits()
     images = data.images.astype(np.float32)[:, None]
     x, held, y, held_y = train_test_split(images, data.target, test_size=0.25, random_state=1, stratify=data.target)
+    for name, images_of, labels in (("train", x, y), ("test", held, held_y)):
+        write_idx(HERE / f"{name}-images.idx", images_of[:, 0])
+        write_idx(HERE / f"{name}-labels.idx", labels)
     model = as_model(train(x, y))
     (HERE / "digits.onnx").write_bytes(model.SerializeToString(deterministic=True))
     evaluator = ReferenceEvaluator(model)

@@ -695,7 +695,8 @@ EK_API void ek_trainer_close(ek_trainer *t);
  * the step. */
 EK_API ek_code ek_trainer_step(ek_trainer *t, const ek_array *batch, size_t n, double lr, double *loss);
 /* The same model as it is for inference, with the parameters of now: the loss of these arrays, which changes nothing.
- * The first call compiles it. */
+ * Their sizes may differ from those of a step, as those of the last batch of a set do: the first call with some sizes
+ * compiles the model for them, and the last four are kept. */
 EK_API ek_code ek_trainer_evaluate(ek_trainer *t, const ek_array *batch, size_t n, double *loss);
 /* Sums of metric i (by its place in ek_train_options.metrics) of the last step or evaluation, as its definition says:
  * the first is a numerator, the second a denominator. Valid until the next call on the trainer. EK_USAGE */

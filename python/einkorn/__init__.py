@@ -15,10 +15,11 @@ from ._module import Bound, Module, Tensor, check, compile, load
 from ._operators import Operator, Operators, op, operators
 from ._quantize import Quantized, QuantizedLayer, quantize
 from ._arrays import DLPack
+from . import train
 from ._core import llvm_path, targets, threads
 
 __all__ = ["Bound", "CancelledError", "Checked", "DLPack", "Difference", "EinkornError", "FailedError", "FileError",
            "InternalError", "ModelError", "Module", "Operator", "Operators", "OutOfMemoryError", "Quantized",
            "QuantizedLayer", "ShapeError", "TargetError", "Tensor", "UnsupportedError", "UsageError", "check",
            "compile", "diff", "get_include", "get_library", "get_program", "llvm_path", "load", "op", "operators",
-           "quantize", "targets", "threads"]
+           "quantize", "targets", "threads", "train"]

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias, overload
 import numpy
 from numpy.typing import NDArray
 
+from . import train as train
+
 Array: TypeAlias = Any  # numpy, DLPack, the buffer protocol, lists and numbers
 Dims: TypeAlias = Mapping[str, int | tuple[int, int | None, int]]
 Ops: TypeAlias = str | os.PathLike[str] | Operator | Iterable[str | os.PathLike[str] | Operator]

@@ -336,18 +336,18 @@ static bool by_name(const char *what, PyObject *dict, const tensor *t, int32_t n
   }
   return true;
 }
-static bool all_given(module_object *m, PyObject *const *in) {
-  for (int32_t i = 0; i < m->nin; i++)
+static bool all_given(const tensor *t, int32_t n, PyObject *const *in) {
+  for (int32_t i = 0; i < n; i++)
     if (!in[i]) {
-      PyObject *all = names_of(m->in, m->nin);
-      if (all) PyErr_Format(PyExc_TypeError, "input '%U' is missing; the inputs are %U", m->in[i].name, all);
+      PyObject *all = names_of(t, n);
+      if (all) PyErr_Format(PyExc_TypeError, "input '%U' is missing; the inputs are %U", t[i].name, all);
       Py_XDECREF(all);
       return false;
     }
   return true;
 }
-bool inputs_by_name(module_object *m, PyObject *dict, PyObject **out) {
-  return by_name("input", dict, m->in, m->nin, out) && all_given(m, out);
+bool inputs_by_name(const tensor *t, int32_t n, PyObject *dict, PyObject **out) {
+  return by_name("input", dict, t, n, out) && all_given(t, n, out);
 }
 enum { SMALL = 32 };
 typedef struct arguments { /* borrowed arrays by position */
@@ -370,8 +370,7 @@ static bool arguments_dicts(module_object *m, PyObject *args, PyObject *kwargs, 
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O", names, &PyDict_Type, &in, &out)) return false;
   *given = out && out != Py_None;
   if (*given && !PyDict_Check(out)) return PyErr_SetString(PyExc_TypeError, "out: a dict by name is expected"), false;
-  return by_name("input", in, m->in, m->nin, a->in) && all_given(m, a->in) &&
-         (!*given || by_name("output", out, m->out, m->nout, a->out));
+  return inputs_by_name(m->in, m->nin, in, a->in) && (!*given || by_name("output", out, m->out, m->nout, a->out));
 }
 static PyObject *results_tuple(module_object *m, context *x) {
   PyObject *all = PyTuple_New(m->nout);
@@ -410,7 +409,8 @@ PyObject *module_call(PyObject *self, PyObject *args, PyObject *kwargs) {
   }
   if (!arguments_begin(m, &a)) return NULL;
   for (Py_ssize_t i = 0; i < n; i++) a.in[i] = PyTuple_GetItem(args, i);
-  if ((!kwargs || by_name("input", kwargs, m->in, m->nin, a.in)) && all_given(m, a.in)) all = run(m, &a, false, false);
+  if ((!kwargs || by_name("input", kwargs, m->in, m->nin, a.in)) && all_given(m->in, m->nin, a.in))
+    all = run(m, &a, false, false);
   arguments_end(&a);
   return all;
 }
@@ -430,7 +430,7 @@ PyObject *module_profile(PyObject *self, PyObject *inputs) {
   PyObject *list = NULL, *both = NULL;
   if (!PyDict_Check(inputs)) return PyErr_SetString(PyExc_TypeError, "inputs: a dict by name is expected"), NULL;
   if (!arguments_begin(m, &a)) return NULL;
-  context *x = by_name("input", inputs, m->in, m->nin, a.in) && all_given(m, a.in) ? context_take(m) : NULL;
+  context *x = inputs_by_name(m->in, m->nin, inputs, a.in) ? context_take(m) : NULL;
   if (x && bind_all(m, x, a.in, NULL) && execute(m, x, true)) {
     const ek_kernel *k;
     size_t n;

@@ -147,7 +147,9 @@ static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "einkorn._core", "Einkorn's C library.", -1, functions, NULL, NULL, NULL, NULL};
 PyMODINIT_FUNC PyInit__core(void) {
   PyObject *m = PyModule_Create(&definition);
-  if (m && add_type(m, &module_spec, "Module", NULL) && add_type(m, &bound_spec, "Bound", &bound_type)) return m;
+  if (m && add_type(m, &module_spec, "Module", NULL) && add_type(m, &bound_spec, "Bound", &bound_type) &&
+      add_type(m, &trainer_spec, "Trainer", NULL))
+    return m;
   Py_XDECREF(m);
   return NULL;
 }

@@ -10,6 +10,7 @@
  *   states.c    what stays from call to call
  *   diff.c      which tensor is wrong first
  *   quantize.c  int8 models of f32 ones
+ *   train.c     the type Trainer: a step of training
  *
  * Python's limited API of 3.11: one file serves all later versions. Functions return NULL or -1 with a Python
  * exception set, as Python's own do. The GIL is held, but while the library compiles, saves or runs. */
@@ -75,6 +76,8 @@ typedef struct options {
 bool options_from(PyObject *dict, options *out); /* false: exception */
 bool option_number(PyObject *dict, const char *key, uint64_t *out);
 const char *option_text(PyObject *dict, const char *key); /* NULL: not given, or exception */
+/* a list of at most `most` texts, in `room`, NULL-terminated; NULL: not given or empty, or exception */
+const char *const *option_texts(PyObject *dict, const char *key, const char **room, Py_ssize_t most);
 
 /* ---- module.c ---------------------------------------------------------------------------------- */
 extern PyType_Spec module_spec;
@@ -83,6 +86,10 @@ void module_leave(module_object *m);
 /* The session and its model, for this thread alone, until session_give. false: exception */
 bool session_take(module_object *m, const char *what);
 void session_give(module_object *m);
+bool tensor_fill(tensor *t, const ek_tensor_info *i); /* false: exception; to be cleared all the same */
+void tensor_clear(tensor *t);
+void tensors_free(tensor *t, int32_t n);
+PyObject *report_dict(const ek_report *r);
 
 /* ---- values.c ---------------------------------------------------------------------------------- */
 typedef struct value { /* memory of an array, held until value_release */
@@ -99,6 +106,7 @@ bool value_input(const tensor *t, PyObject *o, value *out);
 /* `o` as memory that output t is written to: writable, dense, of its type and of these sizes */
 bool value_output(const tensor *t, PyObject *o, const int64_t *dims, int32_t rank, value *out);
 void value_release(value *v);
+ek_type type_named(const char *name); /* by the library's name; 0: there is none */
 /* a new array for output t; its memory is in *out until released */
 PyObject *value_new(const tensor *t, PyObject *shape, value *out);
 
@@ -119,13 +127,14 @@ PyObject *module_reset(PyObject *self, PyObject *args);
 PyObject *module_snapshot(PyObject *self, PyObject *none);
 PyObject *module_restore(PyObject *self, PyObject *dict);
 void contexts_free(module_object *m);
-/* the arrays of a dict, borrowed, in the order of the inputs; false: exception */
-bool inputs_by_name(module_object *m, PyObject *dict, PyObject **out);
+/* the arrays of a dict, borrowed, in the order of these inputs; false: exception */
+bool inputs_by_name(const tensor *t, int32_t n, PyObject *dict, PyObject **out);
 
 /* ---- states.c ---------------------------------------------------------------------------------- */
 PyObject *states_reset(ek_run *r, PyObject *args);
 PyObject *states_snapshot(module_object *m, ek_run *r);
 PyObject *states_restore(module_object *m, ek_run *r, PyObject *dict);
+PyObject *array_copy(const tensor *t, const ek_array *a); /* a new array */
 
 /* ---- quantize.c -------------------------------------------------------------------------------- */
 /* _quantize(options, samples, path, method, percentile, per_channel, exclude, least_sqnr, most_changed, only_faster,
@@ -135,6 +144,9 @@ PyObject *module_quantize(PyObject *self, PyObject *args);
 /* ---- diff.c ------------------------------------------------------------------------------------ */
 /* _diff(options, inputs, rtol, atol, save, passes, reference, checked) -> dict */
 PyObject *module_diff(PyObject *self, PyObject *args);
-/* the inputs as the library takes them, from a dict by name; v: their memory, to be released; false: exception */
-bool inputs_from(module_object *m, PyObject *dict, value *v, ek_array *to);
+/* these inputs as the library takes them, from a dict by name; v: their memory, to be released; false: exception */
+bool inputs_from(const tensor *t, int32_t n, PyObject *dict, value *v, ek_array *to);
+
+/* ---- train.c ----------------------------------------------------------------------------------- */
+extern PyType_Spec trainer_spec;
 #endif

@@ -15,11 +15,6 @@ static void let_go(asking *a) {
   free(a->held);
   a->held = NULL, a->n = 0;
 }
-static ek_type type_named(const char *name) {
-  for (int t = EK_FLOAT; t <= EK_INT2; t++)
-    if (!strcmp(ek_type_name((ek_type)t), name)) return (ek_type)t;
-  return 0;
-}
 /* (type's name, dense array) as a value */
 static bool take(PyObject *pair, Py_buffer *view, ek_array *to) {
   const char *type;
@@ -91,17 +86,16 @@ static PyObject *compare(module_object *m, ek_diff_options *o, asking *a) {
   let_go(a);
   return code || PyErr_Occurred() ? fail(code, ek_message(m->s)) : result(&d);
 }
-bool inputs_from(module_object *m, PyObject *dict, value *v, ek_array *to) {
-  PyObject **by = calloc((size_t)m->nin + 1, sizeof *by);
-  bool good = by ? inputs_by_name(m, dict, by) : (PyErr_NoMemory(), false);
-  for (int32_t i = 0; i < m->nin && good; i++) {
-    const tensor *t = &m->in[i];
-    if (!(good = value_input(t, by[i], &v[i]))) break;
-    to[i] = (ek_array){.name = PyUnicode_AsUTF8AndSize(t->name, NULL),
-                       .type = t->type,
+bool inputs_from(const tensor *t, int32_t n, PyObject *dict, value *v, ek_array *to) {
+  PyObject **by = calloc((size_t)n + 1, sizeof *by);
+  bool good = by ? inputs_by_name(t, n, dict, by) : (PyErr_NoMemory(), false);
+  for (int32_t i = 0; i < n && good; i++) {
+    if (!(good = value_input(&t[i], by[i], &v[i]))) break;
+    to[i] = (ek_array){.name = PyUnicode_AsUTF8AndSize(t[i].name, NULL),
+                       .type = t[i].type,
                        .rank = v[i].rank,
                        .data = v[i].data,
-                       .bytes = ek_type_bytes(t->type)};
+                       .bytes = ek_type_bytes(t[i].type)};
     for (int32_t k = 0; k < v[i].rank; k++) to[i].dims[k] = v[i].dims[k], to[i].bytes *= (size_t)v[i].dims[k];
   }
   free(by);
@@ -125,7 +119,7 @@ PyObject *module_diff(PyObject *self, PyObject *args) {
   if (a.checked) o.checked = on_checked, o.checked_user = &a;
   if (!v || !arrays)
     PyErr_NoMemory();
-  else if (inputs_from(m, inputs, v, arrays))
+  else if (inputs_from(m->in, m->nin, inputs, v, arrays))
     answer = compare(m, &o, &a);
   for (int32_t i = 0; v && i < m->nin; i++) value_release(&v[i]);
   free(v), free(arrays);

@@ -29,7 +29,7 @@ static void on_log(void *user, int level, const char *text) {
 }
 
 /* ---- inputs and outputs ------------------------------------------------------------------------ */
-static bool tensor_fill(tensor *t, const ek_tensor_info *i) {
+bool tensor_fill(tensor *t, const ek_tensor_info *i) {
   t->type = i->type, t->rank = i->rank, t->fixed = i->rank >= 0;
   if ((t->name = text_of(i->name))) PyUnicode_InternInPlace(&t->name);
   t->dims_of = i->rank < 0 ? Py_NewRef(Py_None) : PyTuple_New(i->rank);
@@ -93,7 +93,8 @@ static PyObject *tensors_list(const tensor *t, int32_t n) { /* (name, type, dims
 }
 
 /* ---- made and ended ---------------------------------------------------------------------------- */
-typedef enum { TO_RUN, TO_CHECK, LIBRARY } making; /* a model to run; one that is only checked; a saved library */
+/* a model to run; one that is only checked; one that is only loaded; a saved library */
+typedef enum { TO_RUN, TO_CHECK, TO_LOAD, LIBRARY } making;
 static ek_code load_and_compile(module_object *m, const char *path, const char *name, making what, const options *o) {
   const void *data = m->source.buf;
   const size_t bytes = (size_t)m->source.len;
@@ -103,7 +104,8 @@ static ek_code load_and_compile(module_object *m, const char *path, const char *
     code = path ? ek_module_load(m->s, path, &m->code) : ek_module_load_memory(m->s, data, bytes, name, &m->code);
   } else {
     code = path ? ek_load(m->s, path, &m->m) : ek_load_memory(m->s, data, bytes, name, &m->m);
-    if (!code) code = what == TO_CHECK ? ek_check(m->m, &o->o) : ek_compile(m->m, &o->o, &m->code);
+    if (!code && what == TO_CHECK) code = ek_check(m->m, &o->o);
+    if (!code && what == TO_RUN) code = ek_compile(m->m, &o->o, &m->code);
   }
   PyEval_RestoreThread(held);
   return code;
@@ -135,7 +137,10 @@ static bool start(module_object *m, PyObject *source) {
   PyObject *ops = PyDict_GetItemString(m->options, "ops");
   good = good && (!ops || ops_load(m->s, ops));
   if (good) {
-    making what = option_set(m->options, "library") ? LIBRARY : option_set(m->options, "check") ? TO_CHECK : TO_RUN;
+    const making what = option_set(m->options, "library") ? LIBRARY
+                        : option_set(m->options, "check") ? TO_CHECK
+                        : option_set(m->options, "load")  ? TO_LOAD
+                                                          : TO_RUN;
     ek_code code = load_and_compile(m, path ? PyBytes_AsString(path) : NULL, name, what, &o);
     if (code || PyErr_Occurred()) good = fail(code, ek_message(m->s));
   }
@@ -154,13 +159,14 @@ static PyObject *module_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
   Py_DECREF(m);
   return NULL;
 }
-static void tensors_free(tensor *t, int32_t n) {
-  for (int32_t i = 0; i < n; i++) {
-    Py_XDECREF(t[i].name);
-    Py_XDECREF(t[i].dims_of);
-    Py_XDECREF(t[i].dtype);
-    Py_XDECREF(t[i].view_type);
-  }
+void tensor_clear(tensor *t) {
+  Py_CLEAR(t->name);
+  Py_CLEAR(t->dims_of);
+  Py_CLEAR(t->dtype);
+  Py_CLEAR(t->view_type);
+}
+void tensors_free(tensor *t, int32_t n) {
+  for (int32_t i = 0; i < n; i++) tensor_clear(&t[i]);
   free(t);
 }
 static void end(module_object *m) { /* gives back what is large */
@@ -217,7 +223,7 @@ static PyObject *get_states(PyObject *self, void *none) {
   (void)none;
   return tensors_list(((module_object *)self)->state, ((module_object *)self)->nstate);
 }
-static PyObject *report_dict(const ek_report *r) {
+PyObject *report_dict(const ek_report *r) {
   return Py_BuildValue(
       "{szszsKsKsKsIsIsIsKsdsdsdsdsdsO}", "memory", r->memory, "least_memory", r->least_memory, "weight_bytes",
       (unsigned long long)r->weight_bytes, "code_bytes", (unsigned long long)r->code_bytes, "file_bytes",

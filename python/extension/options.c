@@ -26,7 +26,7 @@ const char *option_text(PyObject *dict, const char *key) {
   PyObject *v = PyDict_GetItemString(dict, key);
   return !v || v == Py_None ? NULL : PyUnicode_AsUTF8AndSize(v, NULL);
 }
-static const char *const *option_texts(PyObject *dict, const char *key, const char **room, Py_ssize_t most) {
+const char *const *option_texts(PyObject *dict, const char *key, const char **room, Py_ssize_t most) {
   PyObject *v = PyDict_GetItemString(dict, key);
   if (!v || v == Py_None) return NULL;
   Py_ssize_t n = PyList_Size(v);

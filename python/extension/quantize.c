@@ -18,7 +18,7 @@ static int on_sample(void *user, size_t i, ek_array *inputs, size_t n) {
   bool good = !PyErr_Occurred() && n == (size_t)s->m->nin;
   let_go(s);
   PyObject *dict = good ? PyList_GetItem(s->samples, (Py_ssize_t)i) : NULL;
-  good = dict && PyDict_Check(dict) && inputs_from(s->m, dict, s->held, inputs);
+  good = dict && PyDict_Check(dict) && inputs_from(s->m->in, s->m->nin, dict, s->held, inputs);
   if (dict && !PyDict_Check(dict)) PyErr_Format(PyExc_TypeError, "sample %zu: a dict of arrays by name is expected", i);
   PyGILState_Release(gil);
   return !good;

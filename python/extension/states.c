@@ -19,7 +19,7 @@ static PyObject *shape_of(const ek_array *a) {
   }
   return t;
 }
-static PyObject *copy_of(const tensor *t, const ek_array *a) {
+PyObject *array_copy(const tensor *t, const ek_array *a) {
   value v;
   PyObject *shape = shape_of(a), *array = shape ? value_new(t, shape, &v) : NULL;
   Py_XDECREF(shape);
@@ -37,7 +37,7 @@ PyObject *states_snapshot(module_object *m, ek_run *r) {
     ek_tensor_info info;
     ek_module_state(m->code, i, &info); /* the name as the library has it, which need not be UTF-8 */
     ek_code code = ek_run_snapshot(r, info.name, &a);
-    PyObject *array = code ? failed(r, code) : copy_of(&m->state[i], &a);
+    PyObject *array = code ? failed(r, code) : array_copy(&m->state[i], &a);
     if (!array || PyDict_SetItem(all, m->state[i].name, array)) Py_CLEAR(all);
     Py_XDECREF(array);
   }

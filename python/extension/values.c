@@ -104,6 +104,11 @@ bool value_output(const tensor *t, PyObject *o, const int64_t *dims, int32_t ran
   }
   return true;
 }
+ek_type type_named(const char *name) {
+  for (int t = EK_FLOAT; t <= EK_INT2; t++)
+    if (!strcmp(ek_type_name((ek_type)t), name)) return (ek_type)t;
+  return 0;
+}
 void value_release(value *v) {
   if (v->view.obj) PyBuffer_Release(&v->view);
   if (v->end) v->end(v->of);

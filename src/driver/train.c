@@ -3,32 +3,40 @@
  *   1. Definitions of loss, optimiser and metrics are found (train/rule.c), and the graph of the model becomes that of
  *      a step while the module is compiled (train/step.c).
  *   2. A step is one run: the batch, the learning rate and the number of the step go in, the loss comes out.
- *   3. Evaluation is another module, of the model as it is, compiled when it is first asked for. Its parameters are
- *      inputs, bound to what the step's states hold.
+ *   3. Evaluation is another module, of the model as it is, compiled for the sizes that it is asked for: the last batch
+ *      of a set is smaller. Its parameters are inputs, bound to what the step's states hold.
  */
 #include "driver/driver.h"
 #include "onnx/onnx.h"
 #include "train/train.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+enum { MOST_SIZES = 4 };    /* evaluations that are kept */
+typedef struct evaluation { /* the model for evaluation, of a batch of these sizes */
+  const graph_given *batch; /* as train_plan.batch */
+  ek_module *code;          /* NULL: an empty place */
+  ek_run *run;              /* its run */
+} evaluation;
 struct ek_trainer {
-  ek_model *m;           /* the model */
-  memory mem;            /* where the trainer's own memory comes from */
-  ctx *c;                /* context of what is kept here */
-  arena *a;              /* its memory */
-  ek_train_options want; /* what was asked for; texts are copies */
-  ek_options o;          /* how modules are compiled */
-  train_plan plan;       /* how graphs are made */
-  train_made made;       /* what became of the model */
-  ek_module *step;       /* the step */
-  ek_run *run;           /* its run */
-  ek_module *check;      /* the model for evaluation; NULL: not compiled yet */
-  ek_run *checks;        /* its run */
-  ek_run *last;          /* the run of the last step or evaluation; NULL: none */
-  int64_t steps;         /* updates so far */
-  int64_t calls;         /* batches since the last update */
-  double *sums;          /* metrics, as numbers of f64 */
+  ek_model *m;                   /* the model */
+  memory mem;                    /* where the trainer's own memory comes from */
+  ctx *c;                        /* context of what is kept here */
+  arena *a;                      /* its memory */
+  ek_train_options want;         /* what was asked for; texts are copies */
+  ek_options o;                  /* how modules are compiled */
+  strvec dims;                   /* sizes that the caller fixes */
+  train_plan plan;               /* how graphs are made */
+  train_made made;               /* what became of the model */
+  ek_module *step;               /* the step */
+  ek_run *run;                   /* its run */
+  evaluation checks[MOST_SIZES]; /* the last one used is the first */
+  ek_run *last;                  /* the run of the last step or evaluation; NULL: none */
+  int64_t steps;                 /* updates so far */
+  int64_t calls;                 /* batches since the last update */
+  double *sums;                  /* a metric, as numbers of f64 */
+  size_t room;                   /* how many there is room for */
 };
 
 static ek_code run_failed(const ek_trainer *t, ek_run *r, ek_code e) {
@@ -63,7 +71,7 @@ static void copy_batch(ek_trainer *t) {
 /* Open sizes of the model's inputs are those of the batch. */
 static void fix_sizes(ek_trainer *t) {
   strvec dims = {0};
-  for (uint32_t i = 0; t->o.dims && t->o.dims[i]; i++) vec_push(t->a, dims, t->o.dims[i]);
+  for (uint32_t i = 0; i < t->dims.n; i++) vec_push(t->a, dims, t->dims.v[i]);
   for (int32_t i = 0; i < ek_model_inputs(t->m); i++) {
     ek_tensor_info in;
     if (ek_model_input(t->m, i, &in)) ctx_fail(t->c, E_MODEL, "%s", ek_message(t->m->s));
@@ -113,6 +121,7 @@ static ek_code plan(ek_trainer *t) {
   CTX_TRY(t->c) {
     read_rules(t);
     copy_batch(t);
+    for (const char *const *x = t->o.dims; x && *x; x++) vec_push(t->a, t->dims, arena_strdup(t->a, *x));
     fix_sizes(t);
     t->plan.freeze = copy_texts(t, t->want.freeze);
     t->plan.output = t->want.output ? arena_strdup(t->a, t->want.output) : NULL;
@@ -169,7 +178,8 @@ ek_code ek_trainer_create(ek_model *m, const ek_train_options *o, ek_trainer **o
 }
 void ek_trainer_close(ek_trainer *t) {
   if (!t) return;
-  ek_module_close(t->check), ek_module_close(t->step);
+  for (int i = 0; i < MOST_SIZES; i++) ek_module_close(t->checks[i].code);
+  ek_module_close(t->step);
   ctx_free(t->c);
   const memory mem = t->mem;
   mem_put(&mem, t);
@@ -183,10 +193,10 @@ static int64_t key_of(uint64_t seed, uint64_t step) {
   z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
   return (int64_t)((z ^ z >> 31) >> 8); /* room for the numbers of layers */
 }
-static ek_code give(const ek_trainer *t, ek_run *r, const ek_array *batch, size_t n) {
+static ek_code give(const ek_trainer *t, const ek_module *code, ek_run *r, const ek_array *batch, size_t n) {
   for (size_t i = 0; i < n; i++) {
     const ek_array *x = &batch[i];
-    if (!x->name || ek_module_find_input(r == t->run ? t->step : t->check, x->name) < 0) continue;
+    if (!x->name || ek_module_find_input(code, x->name) < 0) continue;
     const ek_code e = ek_run_set_input(r, x->name, x->data, x->bytes, x->dims, x->rank);
     if (e) return run_failed(t, r, e);
   }
@@ -216,7 +226,7 @@ ek_code ek_trainer_step(ek_trainer *t, const ek_array *batch, size_t n, double l
   const int64_t count = t->steps + 1;
   const int64_t key = key_of(t->want.seed, (uint64_t)(t->steps * t->want.accumulate + t->calls));
   const uint8_t ends = t->calls + 1 == t->want.accumulate;
-  ek_code e = give(t, t->run, batch, n);
+  ek_code e = give(t, t->step, t->run, batch, n);
   if (!e) e = give_number(t, TRAIN_RATE, &lr);
   if (!e) e = give_number(t, TRAIN_COUNT, &count);
   if (!e) e = give_number(t, TRAIN_KEY, &key);
@@ -236,31 +246,84 @@ ek_code ek_trainer_step(ek_trainer *t, const ek_array *batch, size_t n, double l
   t->steps += ends;
   return EK_OK;
 }
+/* ---- evaluation ------------------------------------------------------------------------------ */
+/* The batch of the trainer with the sizes of these arrays. */
+static const graph_given *sizes_of(const ek_trainer *t, const ek_array *batch, size_t n) {
+  graph_given *to = arena_dup(t->a, t->plan.batch, t->plan.nbatch * sizeof *to);
+  for (uint32_t k = 0; k < t->plan.nbatch; k++)
+    for (size_t i = 0; i < n; i++) {
+      const ek_array *x = &batch[i];
+      if (!x->name || strcmp(x->name, to[k].name) != 0 || x->rank != (int32_t)to[k].data.rank) continue;
+      memcpy(to[k].data.dims, x->dims, sizeof *x->dims * (size_t)x->rank);
+    }
+  return to;
+}
+static bool same_sizes(const ek_trainer *t, const graph_given *want, const ek_array *batch, size_t n) {
+  for (uint32_t k = 0; k < t->plan.nbatch; k++)
+    for (size_t i = 0; i < n; i++) {
+      const ek_array *x = &batch[i];
+      if (x->name && !strcmp(x->name, want[k].name) && x->rank == (int32_t)want[k].data.rank &&
+          memcmp(x->dims, want[k].data.dims, sizeof *x->dims * (size_t)x->rank) != 0)
+        return false;
+    }
+  return true;
+}
+static ek_code compile_evaluation(ek_trainer *t, evaluation *made) {
+  const graph_given *const of_step = t->plan.batch;
+  volatile ek_code e = EK_OK;
+  t->plan.batch = made->batch;
+  CTX_TRY(t->c) { fix_sizes(t); }
+  CTX_CATCH { e = session_done(t->m->s, t->c, EK_FAILED); }
+  if (!e) e = compile(t, true, &made->code, &made->run);
+  t->plan.batch = of_step;
+  return e;
+}
+/* The evaluation for a batch of these sizes becomes the first. */
+static ek_code find_evaluation(ek_trainer *t, const ek_array *batch, size_t n) {
+  evaluation found = {0};
+  int i = 0;
+  while (i < MOST_SIZES - 1 && t->checks[i].code && !same_sizes(t, t->checks[i].batch, batch, n)) i++;
+  evaluation *const at = &t->checks[i];
+  if (at->code && same_sizes(t, at->batch, batch, n)) {
+    found = *at;
+  } else {
+    found.batch = sizes_of(t, batch, n);
+    const ek_code e = compile_evaluation(t, &found);
+    if (e) return ek_module_close(found.code), e;
+    if (t->last && t->last == at->run) t->last = NULL;
+    ek_module_close(at->code);
+  }
+  memmove(t->checks + 1, t->checks, sizeof *at * (size_t)i);
+  t->checks[0] = found;
+  return EK_OK;
+}
 /* The parameters of the evaluated model are what the states of the step hold. */
-static ek_code bind_parameters(const ek_trainer *t) {
+static ek_code bind_parameters(const ek_trainer *t, const evaluation *v) {
   const strvec *const lists[] = {&t->made.parameters, &t->made.statistics};
   for (int k = 0; k < 2; k++)
     for (uint32_t i = 0; i < lists[k]->n; i++) {
       ek_array x;
-      const int32_t in = ek_module_find_input(t->check, lists[k]->v[i]);
+      const int32_t in = ek_module_find_input(v->code, lists[k]->v[i]);
       if (in < 0) continue;
       ek_code e = ek_run_snapshot(t->run, lists[k]->v[i], &x);
       if (e) return run_failed(t, t->run, e);
-      e = ek_run_bind_input(t->checks, in, x.data);
-      if (e) return run_failed(t, t->checks, e);
+      e = ek_run_bind_input(v->run, in, x.data);
+      if (e) return run_failed(t, v->run, e);
     }
   return EK_OK;
 }
 ek_code ek_trainer_evaluate(ek_trainer *t, const ek_array *batch, size_t n, double *loss) {
   double value = 0;
   if (!t || (n && !batch)) return session_null(t ? t->m->s : NULL);
-  ek_code e = t->check ? EK_OK : compile(t, true, &t->check, &t->checks);
-  if (!e) e = give(t, t->checks, batch, n);
-  if (!e) e = bind_parameters(t);
+  ek_code e = find_evaluation(t, batch, n);
   if (e) return e;
-  e = ek_run_execute(t->checks);
-  if (e) return run_failed(t, t->checks, e);
-  e = loss_of(t, t->checks, &value);
+  const evaluation *v = &t->checks[0];
+  e = give(t, v->code, v->run, batch, n);
+  if (!e) e = bind_parameters(t, v);
+  if (e) return e;
+  e = ek_run_execute(v->run);
+  if (e) return run_failed(t, v->run, e);
+  e = loss_of(t, v->run, &value);
   if (!e && loss) *loss = value;
   return e;
 }
@@ -270,10 +333,12 @@ ek_code ek_trainer_metric(ek_trainer *t, size_t i, const double **sums, size_t *
   if (!t->last || i >= t->plan.nmetrics)
     return session_fail(t->m->s, EK_USAGE, "metric %zu of a trainer with %u, or nothing was computed yet", i,
                         t->plan.nmetrics);
-  const ek_code e = ek_run_get_output(t->last, arena_fmt(t->a, TRAIN_METRIC "%zu", i), &x);
+  char name[sizeof TRAIN_METRIC + 24];
+  snprintf(name, sizeof name, TRAIN_METRIC "%zu", i);
+  const ek_code e = ek_run_get_output(t->last, name, &x);
   if (e) return run_failed(t, t->last, e);
   *n = x.bytes / ek_type_bytes(x.type);
-  t->sums = NEWN(t->a, double, *n + 1);
+  if (*n > t->room) t->room = *n, t->sums = NEWN(t->a, double, *n);
   for (size_t k = 0; k < *n; k++) t->sums[k] = number_of(&x, (int64_t)k);
   *sums = t->sums;
   return EK_OK;

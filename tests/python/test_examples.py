@@ -23,6 +23,11 @@ def example(folder, name):
     path = os.path.join(EXAMPLES, folder)
     if path not in sys.path:
         sys.path.insert(0, path)
+    other = sys.modules.get(name)
+    if other and not os.path.samefile(os.path.dirname(other.__file__), path):  # one of this name in another folder
+        del sys.modules[name]
+        sys.path.remove(path)
+        sys.path.insert(0, path)
     return importlib.import_module(name)
 
 
@@ -45,6 +50,21 @@ class Classify(unittest.TestCase):
         done = subprocess.run([sys.executable, os.path.join(EXAMPLES, "classify.py")], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(re.findall(r"digit_(\d)\.pgm: (\d) ", done.stdout), [(str(d), str(d)) for d in range(10)])
+
+
+class Train(unittest.TestCase):
+    def test_digits(self):
+        """What is written recognises as many of the pictures held out as is printed."""
+        import einkorn
+        train = example("", "train")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "out.onnx")
+            text = printed(train.main, [path])
+            model = einkorn.compile(path)
+        test = train.read_set("test")
+        share = (model(test["image"]).argmax(1) == test["target"]).mean()
+        self.assertGreater(share, 0.96)
+        self.assertEqual(text.splitlines()[-1][-5:], "%.3f" % share)
 
 
 class Streaming(unittest.TestCase):

@@ -769,7 +769,7 @@ class Package(unittest.TestCase):
         """The stubs name what the package has."""
         stub = contents(os.path.join(os.path.dirname(einkorn.__file__), "__init__.pyi")).decode()
         for name in einkorn.__all__:
-            self.assertRegex(stub, r"(class|def) %s\b" % name)
+            self.assertRegex(stub, r"(class|def|as) %s\b" % name)
 
     def test_import_time(self):
         code = "import numpy, time; t = time.perf_counter(); import einkorn; print(time.perf_counter() - t)"

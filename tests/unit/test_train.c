@@ -135,6 +135,31 @@ static void plain_steps(void **state) {
   same(t, &p); /* evaluation changes nothing */
   ek_trainer_close(t);
 }
+/* Batches of other sizes are evaluated, too: more sizes than are kept, and one of them again. */
+static void sizes_of_evaluation(void **state) {
+  fixture *f = *state;
+  plain p = begin;
+  const double *sums;
+  size_t n;
+  load(f, linear);
+  ek_trainer *t = trainer(f);
+  for (int i = 0; i < 2 * ROWS; i++) {
+    double loss = NAN;
+    const int rows = i % ROWS + 1;
+    use(f, ROWS - rows, rows);
+    if (ek_trainer_evaluate(t, f->batch, 2, &loss)) fail_msg("%s", ek_message(f->s));
+    gradient(f, &p, ROWS - rows, rows);
+    near(loss, p.loss);
+  }
+  f->batch[0].dims[1] = 2, f->batch[0].bytes = sizeof(double) * 2 * ROWS;
+  assert_int_not_equal(ek_trainer_evaluate(t, f->batch, 2, NULL), EK_OK); /* a size of the model */
+  f->batch[0].dims[1] = WIDTH;
+  use(f, 0, BATCH);
+  gradient(f, &p, 0, BATCH);
+  near(step(f, t, 0), p.loss);
+  assert_int_equal(ek_trainer_metric(t, 0, &sums, &n), EK_USAGE); /* there is none */
+  ek_trainer_close(t);
+}
 static void groups_and_momentum(void **state) {
   fixture *f = *state;
   plain p = begin;
@@ -313,9 +338,11 @@ static void refused(void **state) {
 }
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-  const struct CMUnitTest tests[] = {T(plain_steps), T(groups_and_momentum), T(clipped), T(accumulated),
-                                     T(frozen),      T(statistics),          T(saved),   T(no_number),
-                                     T(refused)};
+  const struct CMUnitTest tests[] = {T(plain_steps),         T(sizes_of_evaluation),
+                                     T(groups_and_momentum), T(clipped),
+                                     T(accumulated),         T(frozen),
+                                     T(statistics),          T(saved),
+                                     T(no_number),           T(refused)};
 #undef T
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,333 @@
+"""Training: a Trainer makes one program of a model's forward pass, loss, gradient and update.
+
+    trainer = einkorn.train.Trainer("model.onnx", loss="cross_entropy", optimizer="adamw", metrics=["accuracy"])
+    trainer.fit({"image": x, "target": y}, epochs=10, batch=32, lr=1e-3)
+    trainer.save("trained.onnx")
+
+What the losses, optimisers and metrics are: docs/training.md.
+"""
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy
+
+from . import _core
+from ._arrays import TYPES
+from ._errors import UsageError
+from ._module import Module, _options
+
+PARAMETER, STATISTIC, MOMENT = range(3)  # what a tensor is; as ek_trained_kind
+STEP = "train.step"  # the number of updates in a state dict
+
+
+class Epoch(NamedTuple):
+    """What an epoch of fit() came to."""
+    epoch: int  # its number, from 0
+    step: int  # updates so far
+    lr: float  # of its last step
+    loss: float  # mean over its steps
+    metrics: dict  # name -> value, over its steps
+    validation: "Validation"  # None: there was nothing to validate with
+
+
+class Validation(NamedTuple):
+    """Loss and metrics of the data that fit() validates with."""
+    loss: float
+    metrics: dict
+
+
+class Step(NamedTuple):
+    """What a step of fit() came to."""
+    epoch: int
+    step: int  # updates so far
+    lr: float
+    loss: float
+
+
+class Callback:
+    """What fit() tells; a true answer ends it. Any object with one of these methods will do."""
+
+    def on_step(self, trainer, step):
+        """After each step: a Step."""
+
+    def on_epoch(self, trainer, epoch):
+        """After each epoch: an Epoch."""
+
+
+class Tensors(Mapping):
+    """Tensors of a trainer by name. Reading one gives a new array; ``tensors[name] = array`` sets it."""
+
+    def __init__(self, core, kinds):
+        self._core = core
+        self._numbers = {name: i for i, (name, kind) in enumerate(core.tensors()) if kind in kinds}
+
+    def __getitem__(self, name):
+        return self._core.get(self._numbers[name])
+
+    def __setitem__(self, name, array):
+        self._core.set(self._numbers[name], array)
+
+    def __iter__(self):
+        return iter(self._numbers)
+
+    def __len__(self):
+        return len(self._numbers)
+
+
+class Trainer:
+    """A model, its loss and its optimiser, compiled to one program; see __init__."""
+
+    def __init__(self, model, *, loss, optimizer="adamw", metrics=(), output=None, freeze=(), groups=(), clip_norm=0.0,
+                 clip_value=0.0, accumulate=1, seed=0, batch=None, **options):
+        """
+        model       as for compile()
+        loss        such as "cross_entropy", or "cross_entropy:ignore_index=0"
+        optimizer   such as "adamw:weight_decay=0.1"
+        metrics     such as ["accuracy"]
+        output      the tensor that the loss is of; None: the model's first output
+        freeze      patterns (* and ?) of the names of parameters that stay as they are
+        groups      "PATTERN:attribute=value,..": parameters that the optimiser treats in another way, such as
+                    ["*bias:weight_decay=0"]; the first that fits counts
+        clip_norm   gradients are scaled so that all together have at most this norm; 0: not
+        clip_value  each element of a gradient is cut to at most this absolute value; 0: not
+        accumulate  so many steps make one update, by the mean of their gradients
+        seed        of random masks, and of the order of fit()
+        batch       {name: array, or (shape, dtype)}: what a step is given, which are the model's inputs and those of
+                    the loss and the metrics, such as "target". None: as the first step is
+        options     as for compile(); those of cache, states and watch have no meaning here
+
+        Raises an EinkornError, such as UsageError where nothing can be trained.
+        """
+        compiled = _options(**options)
+        self._module = Module(model, dict(compiled, load=True, cache=None))
+        self._options = dict(compiled, cache=None, states=[], watch=[], metrics=list(metrics), freeze=list(freeze),
+                             groups=list(groups))
+        self._rest = (loss, optimizer, output, float(clip_norm), float(clip_value), int(accumulate), int(seed))
+        self._metrics = tuple(metrics)
+        self._seed = int(seed)
+        self._core = None
+        self._sums = None  # of the metrics, where they are of several batches
+        if batch is not None:
+            self._compile(batch)
+
+    def _compile(self, batch):
+        rows = [(name,) + _type_and_shape(name, array) for name, array in batch.items()]
+        self._shapes = {name: shape for name, _, shape in rows}
+        self._core = _core.Trainer(self._module, self._options, rows, *self._rest)
+        return self._core
+
+    def _compiled(self):
+        if self._core is None:
+            raise UsageError("the trainer is compiled for the first batch: give batch=, or make a step first")
+        return self._core
+
+    def step(self, arrays, lr):
+        """One step with this batch, a dict of arrays by name: the loss before the update. lr: the learning rate.
+
+        Raises FailedError where the loss is no finite number; parameters and moments then stay as they were."""
+        core = self._core or self._compile(arrays)
+        self._sums = None
+        return core.step(arrays, lr)
+
+    def evaluate(self, arrays):
+        """The loss of these arrays, by the model as it is for inference; changes nothing. Arrays with more rows than a
+        step has are evaluated in batches of that many: the mean of their losses, weighted by the rows."""
+        core, sums = self._core or self._compile(arrays), None
+        shapes = {name: numpy.shape(array) for name, array in arrays.items()}
+        if shapes == self._shapes:
+            self._sums = None
+            return core.evaluate(arrays)
+        arrays, rows = _rows(arrays)
+        size = next(iter(self._shapes.values()))[0]
+        total = 0.0
+        for first in range(0, rows, size):
+            last = min(first + size, rows)
+            total += core.evaluate({name: array[first:last] for name, array in arrays.items()}) * (last - first)
+            sums = self._added(sums)
+        self._sums = sums
+        return total / rows
+
+    def fit(self, data, epochs, batch=None, lr=1e-3, *, schedule=None, validate=None, callbacks=(), shuffle=True,
+            first_epoch=0):
+        """Steps over all of `data`, `epochs` times: a list with an Epoch for each.
+
+        data         a dict of arrays, whose first axis are the samples; or an iterable of batches, which are dicts
+        batch        samples of a step, where data are arrays; None: what the trainer was compiled for. Samples that
+                     fill no batch are left out, in each epoch others
+        lr           the learning rate
+        schedule     called as schedule(step, steps), the number of the step, from 0, and of all steps: a factor of lr
+        validate     a dict of arrays that are evaluated after each epoch
+        callbacks    Callbacks
+        shuffle      samples come in another order in each epoch: a function of the trainer's seed and the epoch
+        first_epoch  to go on with a training: epochs before this one are left out
+
+        Ctrl-C ends it between two steps.
+        """
+        batches = _Arrays(data, self._size(batch), self._seed if shuffle else None) if isinstance(data, Mapping) \
+            else _Batches(data, epochs - first_epoch)
+        if schedule and not len(batches):
+            raise UsageError("fit: a schedule needs the number of batches, len(data)")
+        history, done = [], first_epoch * len(batches)
+        for epoch in range(first_epoch, epochs):
+            total, sums, count, rate = 0.0, None, 0, lr
+            for arrays in batches.of(epoch):
+                rate = lr * schedule(done, epochs * len(batches)) if schedule else lr
+                loss = self.step(arrays, rate)
+                total, count, done = total + loss, count + 1, done + 1
+                sums = self._added(sums)
+                if _tell(callbacks, "on_step", self, Step(epoch, self.steps, rate, loss)):
+                    return history
+            if not count:
+                raise UsageError("fit: there is no batch of data")
+            row = Epoch(epoch, self.steps, rate, total / count, self._values(sums), self._validate(validate))
+            history.append(row)
+            if _tell(callbacks, "on_epoch", self, row):
+                break
+        return history
+
+    def _size(self, batch):
+        if batch is None and self._core is None:
+            raise UsageError("fit: batch, the number of samples of a step, is needed")
+        return int(batch or next(iter(self._shapes.values()))[0])
+
+    def _validate(self, arrays):
+        if arrays is None:
+            return None
+        loss = self.evaluate(arrays)
+        return Validation(loss, self.metrics())
+
+    def _added(self, sums):
+        """The sums of the metrics of the last step or evaluation, added to these."""
+        new = [self._core.metric(i) for i in range(len(self._metrics))]
+        return new if sums is None else [tuple(map(sum, zip(a, b))) for a, b in zip(sums, new)]
+
+    def _values(self, sums):
+        return {name: row[0] / row[1] if row[1] else float("nan") for name, row in zip(self._metrics, sums)}
+
+    def metrics(self):
+        """The metrics of the last step or evaluation: a dict of numbers by name."""
+        self._compiled()
+        return self._values(self._added(None) if self._sums is None else self._sums)
+
+    @property
+    def parameters(self):
+        """What is trained, a mapping from names to arrays. Reading one gives a new array;
+        ``trainer.parameters["w"] = array`` sets it."""
+        return Tensors(self._compiled(), (PARAMETER,))
+
+    @property
+    def statistics(self):
+        """Running statistics, as `parameters`: the mean and variance of BatchNormalization."""
+        return Tensors(self._compiled(), (STATISTIC,))
+
+    @property
+    def steps(self):
+        """Updates so far."""
+        return self._compiled().steps()
+
+    @property
+    def report(self):
+        """What compiling the step came to, as Module.report."""
+        return self._compiled().report()
+
+    def state_dict(self):
+        """All that a training goes on from, as arrays by name: parameters, statistics, the optimiser's states, and the
+        number of updates, "train.step". Such as for ``numpy.savez(path, **trainer.state_dict())``."""
+        return dict(Tensors(self._compiled(), (PARAMETER, STATISTIC, MOMENT)), **{STEP: numpy.int64(self.steps)})
+
+    def load_state_dict(self, states):
+        """Goes on from what state_dict() gave; the contents of an .npz file will do."""
+        all_tensors = Tensors(self._compiled(), (PARAMETER, STATISTIC, MOMENT))
+        wrong = set(all_tensors) ^ (set(states) - {STEP})
+        if wrong or STEP not in states:
+            name = min(wrong) if wrong else STEP
+            raise UsageError("load_state_dict: %r is %s" % (name, "missing" if name not in states else
+                                                            "no tensor of this trainer"))
+        for name in all_tensors:
+            all_tensors[name] = states[name]
+        self._core.steps(int(states[STEP]))
+
+    def save(self, path):
+        """Writes the model with the parameters and statistics of now, as NAME.onnx."""
+        self._compiled().save(os.fspath(path))
+
+    def close(self):
+        """Gives the memory back; the trainer cannot be used afterwards."""
+        if self._core is not None:
+            self._core.close()
+        self._module.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def _type_and_shape(name, given):
+    """(name of the type, shape) of an array, or of (shape, dtype)."""
+    if isinstance(given, tuple) and len(given) == 2 and not hasattr(given, "dtype"):
+        shape, dtype = tuple(int(n) for n in given[0]), numpy.dtype(given[1])
+    elif hasattr(given, "shape") and hasattr(given, "dtype"):
+        shape, dtype = tuple(given.shape), _dtype(given)
+    else:
+        raise UsageError("batch: %r: an array, or (shape, dtype), is expected" % (name,))
+    if dtype.name not in TYPES:
+        raise UsageError("batch: %r: arrays of type %s are not supported" % (name, dtype.name))
+    return TYPES[dtype.name], shape
+
+
+def _dtype(array):
+    return array.dtype if isinstance(array.dtype, numpy.dtype) else numpy.from_dlpack(array).dtype
+
+
+def _rows(arrays):
+    """(arrays that can be cut along their first axis, its size)"""
+    arrays = {name: array if isinstance(array, numpy.ndarray) else numpy.asarray(array)
+              for name, array in arrays.items()}
+    sizes = {array.shape[0] if array.ndim else 0 for array in arrays.values()}
+    if len(sizes) != 1 or 0 in sizes:
+        raise UsageError("the arrays need the same number of samples, at least one, along their first axis: %s"
+                         % ", ".join("%s %s" % (name, list(a.shape)) for name, a in arrays.items()))
+    return arrays, sizes.pop()
+
+
+class _Arrays:
+    """Batches of arrays. seed: they come in an order that follows from it and the number of the epoch; None: as they
+    are."""
+
+    def __init__(self, data, size, seed):
+        self._data, self._rows = _rows(data)
+        self._size, self._seed = size, seed
+        if not 0 < size <= self._rows:
+            raise UsageError("fit: batches of %d samples, of %d" % (size, self._rows))
+
+    def __len__(self):
+        return self._rows // self._size
+
+    def of(self, epoch):
+        order = None if self._seed is None else numpy.random.default_rng((self._seed, epoch)).permutation(self._rows)
+        for first in range(0, len(self) * self._size, self._size):
+            part = slice(first, first + self._size) if order is None else order[first:first + self._size]
+            yield {name: array[part] for name, array in self._data.items()}
+
+
+class _Batches:
+    """Batches that come from somewhere else."""
+
+    def __init__(self, data, epochs):
+        if epochs > 1 and iter(data) is data:
+            raise UsageError("fit: an iterator gives its batches only once; a list, or another iterable, is needed")
+        self._data = data
+
+    def __len__(self):
+        return len(self._data) if hasattr(self._data, "__len__") else 0
+
+    def of(self, epoch):
+        return iter(self._data)
+
+
+def _tell(callbacks, method, trainer, row):
+    """Does one of the callbacks want an end? All are told."""
+    return any([getattr(c, method)(trainer, row) for c in callbacks if hasattr(c, method)])

@@ -1,0 +1,310 @@
+"""The Python package: einkorn.train. Run by tests/package.sh, with EINKORN_SOURCE the folder of the sources. Needs
+numpy. tests/unit/test_train.c has more of what a step computes."""
+import gc
+import io
+import os
+import resource
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+import einkorn
+from einkorn.train import Callback, Trainer
+
+DIGITS = os.path.join(os.environ["EINKORN_SOURCE"], "examples/digits/digits.onnx")
+LINEAR = b"""graph "linear" ir 8 opset 17 {
+  input x: f64[N, 3]
+  const w: f64[3, 1] = [0.5, -1, 0.25]
+  const b: f64[1] = [0.125]
+  h: f64[N, 1] = MatMul(x, w) "product"
+  y: f64[N, 1] = Add(h, b) "sum"
+  output y
+}
+"""
+NORMED = LINEAR.replace(b'  h: f64[N, 1] = MatMul(x, w)', b"""  const g: f64[3] = [1, 2, 3]
+  const mean: f64[3] = [0, 0, 0]
+  const var: f64[3] = [1, 1, 1]
+  n: f64[N, 3] = BatchNormalization(x, g, g, mean, var) "norm"
+  d: f64[N, 3] = Dropout(n) "drop"
+  h: f64[N, 1] = MatMul(d, w)""")
+
+
+def data(rows, seed=0):
+    rng = np.random.default_rng(seed)
+    return {"x": rng.standard_normal((rows, 3)), "target": rng.standard_normal((rows, 1))}
+
+
+def digits():
+    z = np.load(os.path.join(os.path.dirname(DIGITS), "all.npz"))
+    return {"image": z["in_0"], "target": z["out_0"].argmax(1)}
+
+
+class Plain:
+    """The same steps in numpy: y = x w + b, mean of the squares of y - target, plain gradient descent."""
+
+    def __init__(self):
+        self.w, self.b = np.array([[0.5], [-1], [0.25]]), np.array([0.125])
+
+    def loss(self, x, target):
+        return ((x @ self.w + self.b - target) ** 2).mean()
+
+    def step(self, x, target, lr):
+        loss, d = self.loss(x, target), 2 * (x @ self.w + self.b - target) / len(x)
+        self.w, self.b = self.w - lr * (x.T @ d), self.b - lr * d.sum(0)
+        return loss
+
+
+class Steps(unittest.TestCase):
+    def same(self, trainer, plain):
+        np.testing.assert_allclose(trainer.parameters["w"], plain.w, rtol=1e-12)
+        np.testing.assert_allclose(trainer.parameters["b"], plain.b, rtol=1e-12)
+
+    def test_step(self):
+        plain, d = Plain(), data(4)
+        with Trainer(LINEAR, loss="mse", optimizer="sgd", batch=d) as t:
+            for i in range(5):
+                self.assertAlmostEqual(t.step(d, 0.1 / (i + 1)), plain.step(**d, lr=0.1 / (i + 1)), places=12)
+            self.same(t, plain)
+            self.assertEqual(t.steps, 5)
+            self.assertAlmostEqual(t.evaluate(d), plain.loss(**d), places=12)
+            self.same(t, plain)
+
+    def test_batch(self):
+        """What a step is given can be told by shapes, or by the first step."""
+        d, losses = data(4), []
+        for batch in (d, {"x": ((4, 3), np.float64), "target": ([4, 1], "float64")}, None):
+            with Trainer(LINEAR, loss="mse", batch=batch) as t:
+                losses.append((t.step(d, 0.1), t.step(d, 0.1)))
+        self.assertEqual(len(set(losses)), 1)
+
+    def test_arrays(self):
+        """Arrays of other strides and lists are taken, and those that are used where they lie are given back."""
+        d = data(4)
+        t = Trainer(LINEAR, loss="mse", batch=d)
+        loss = t.evaluate(d)
+        wide = np.zeros((4, 6))
+        wide[:, ::2] = d["x"]
+        self.assertEqual(t.evaluate({"x": wide[:, ::2], "target": d["target"].tolist()}), loss)
+        before = [sys.getrefcount(a) for a in d.values()]
+        for _ in range(10):
+            t.step(d, 0.1)
+            t.evaluate(d)
+        self.assertEqual([sys.getrefcount(a) for a in d.values()], before)
+
+    def test_parameters(self):
+        d = data(4)
+        t = Trainer(LINEAR, loss="mse", optimizer="momentum", batch=d, groups=["b:weight_decay=0.5"])
+        self.assertEqual(list(t.parameters), ["w", "b"])
+        self.assertEqual((len(t.statistics), "w" in t.parameters, "w.V" in t.parameters), (0, True, False))
+        t.parameters["w"] = np.zeros((3, 1))
+        t.parameters["b"] = [0]
+        kept = t.parameters["w"]
+        self.assertAlmostEqual(t.step(d, 0.1), (d["target"] ** 2).mean(), places=12)
+        self.assertFalse(kept.any())  # a copy
+        self.assertTrue(t.parameters["w"].any())
+        for name, array, error in (("w", np.zeros((1, 3)), einkorn.ShapeError), ("v", 0, KeyError),
+                                   ("w", np.zeros((3, 1), np.float32), einkorn.ShapeError)):
+            with self.assertRaises(error):
+                t.parameters[name] = array
+        t = Trainer(LINEAR, loss="mse", freeze=["w"], batch=d)
+        self.assertEqual(list(t.parameters), ["b"])
+
+    def test_accumulate(self):
+        d, plain = data(8), Plain()
+        t = Trainer(LINEAR, loss="mse", optimizer="sgd", accumulate=2)
+        for half in slice(0, 4), slice(4, 8):
+            t.step({k: v[half] for k, v in d.items()}, 0.1)
+        plain.step(**d, lr=0.1)
+        self.same(t, plain)
+        self.assertEqual(t.steps, 1)
+
+    def test_evaluate_more(self):
+        """More rows than a step has, the last of them fewer: the mean of the losses, and metrics of all."""
+        d = data(11)
+        t = Trainer(LINEAR, loss="mse", batch={k: v[:4] for k, v in d.items()})
+        self.assertAlmostEqual(t.evaluate(d), Plain().loss(**d), places=12)
+        d = digits()
+        t = Trainer(DIGITS, loss="cross_entropy", output="logits", metrics=["accuracy"],
+                    batch={k: v[:5] for k, v in d.items()})
+        t.evaluate(d)
+        self.assertEqual(t.metrics(), {"accuracy": 1})
+        wrong = dict(d, target=np.where(np.arange(32) < 8, (d["target"] + 1) % 10, d["target"]))
+        t.evaluate(wrong)
+        self.assertEqual(t.metrics(), {"accuracy": 0.75})
+        t.step({k: v[:5] for k, v in wrong.items()}, 0.0)
+        self.assertEqual(t.metrics(), {"accuracy": 0})  # of the step
+
+    def test_no_number(self):
+        d = data(4)
+        t = Trainer(LINEAR, loss="mse", batch=d)
+        d["x"][0, 0] = np.nan
+        with self.assertRaisesRegex(einkorn.FailedError, "step 1: the loss is no number"):
+            t.step(d, 0.1)
+        self.same(t, Plain())
+
+
+class Fit(unittest.TestCase):
+    def test_digits(self):
+        """Learned again from random weights, and written."""
+        d, rng = digits(), np.random.default_rng(0)
+        t = Trainer(DIGITS, loss="cross_entropy", output="logits", metrics=["accuracy"])
+        t.step({k: v[:8] for k, v in d.items()}, 0.0)
+        for name, w in t.parameters.items():
+            fan = np.prod(w.shape[1:])
+            t.parameters[name] = (rng.standard_normal(w.shape) * (w.ndim > 1) * np.sqrt(2 / fan)).astype(w.dtype)
+        history = t.fit(d, 15, 8, lr=3e-3, validate={k: v[:13] for k, v in d.items()})
+        self.assertEqual([e.step for e in history], list(range(5, 62, 4)))
+        self.assertLess(history[-1].loss, history[0].loss / 4)
+        self.assertGreater(history[-1].metrics["accuracy"], 0.9)
+        self.assertEqual(history[-1].validation.metrics, {"accuracy": 1})
+        with tempfile.TemporaryDirectory() as folder:
+            t.save(os.path.join(folder, "out.onnx"))
+            scores = einkorn.compile(os.path.join(folder, "out.onnx"))(d["image"])
+        self.assertGreater((scores.argmax(1) == d["target"]).mean(), 0.9)
+
+    def test_order(self):
+        """Each epoch has each sample at most once, in an order that follows from seed and epoch."""
+        def seen(seed, **more):
+            rows, d = [], {"x": np.arange(30.0).reshape(10, 3), "target": np.zeros((10, 1))}
+            t = Trainer(LINEAR, loss="mse", seed=seed, batch={k: v[:3] for k, v in d.items()})
+            step = t.step
+            t.step = lambda arrays, lr: rows.append((arrays["x"][:, 0] / 3).tolist()) or step(arrays, lr)
+            t.fit(d, 2, lr=0.0, **more)
+            return sum(rows, [])
+        once = seen(1)
+        self.assertEqual(len(once), 18)
+        self.assertTrue(len(set(once[:9])) == len(set(once[9:])) == 9)
+        self.assertNotEqual(once[:9], once[9:])
+        self.assertEqual(seen(1), once)
+        self.assertNotEqual(seen(2), once)
+        self.assertEqual(seen(1, first_epoch=1), once[9:])
+        self.assertEqual(seen(1, shuffle=False), 2 * list(range(9)))
+
+    def test_batches(self):
+        d = data(12)
+        parts = [{k: v[i:i + 4] for k, v in d.items()} for i in range(0, 12, 4)]
+        a, b = Trainer(LINEAR, loss="mse"), Trainer(LINEAR, loss="mse")
+        rates = []
+        half = lambda step, steps: rates.append((step, steps)) or 0.5
+        self.assertEqual([e.loss for e in a.fit(d, 2, 4, lr=0.1, schedule=half, shuffle=False)],
+                         [e.loss for e in b.fit(parts, 2, lr=0.05)])
+        self.assertEqual(rates, [(i, 6) for i in range(6)])
+        self.assertEqual(b.fit(iter(parts), 1)[0].step, 9)
+        for wrong, epochs, more, says in ((iter(parts), 2, {}, "only once"), ([], 1, {}, "no batch"),
+                                          (iter(parts), 1, {"schedule": half}, "number of batches"),
+                                          (d, 1, {"batch": 13}, "13 samples, of 12"),
+                                          (dict(d, x=d["x"][1:]), 1, {}, "same number of samples")):
+            with self.subTest(says), self.assertRaisesRegex(einkorn.UsageError, says):
+                b.fit(wrong, epochs, **more)
+        with self.assertRaisesRegex(einkorn.UsageError, "batch"):
+            Trainer(LINEAR, loss="mse").fit(d, 1)
+
+    def test_callbacks(self):
+        told = []
+
+        class Stop(Callback):
+            def on_epoch(self, trainer, epoch):
+                told.append(epoch)
+                return epoch.epoch == 1
+
+        class Count:
+            def on_step(self, trainer, step):
+                told.append((step.epoch, step.step, step.lr))
+        t = Trainer(LINEAR, loss="mse")
+        history = t.fit(data(8), 5, 4, lr=0.1, callbacks=[Stop(), Count()])
+        self.assertEqual(told, [(0, 1, 0.1), (0, 2, 0.1), history[0], (1, 3, 0.1), (1, 4, 0.1), history[1]])
+
+        class Now:
+            def on_step(self, trainer, step):
+                return True
+        self.assertEqual(t.fit(data(8), 5, 4, callbacks=[Now()]), [])
+        self.assertEqual(t.steps, 5)
+
+
+class States(unittest.TestCase):
+    def test_resume(self):
+        """A training that goes on from a file gives the same bits, statistics and masks included."""
+        d = data(16)
+        made = lambda: Trainer(NORMED, loss="mse", seed=3, batch={k: v[:4] for k, v in d.items()})
+        whole, first, second, file = made(), made(), made(), io.BytesIO()
+        whole.fit(d, 4, lr=0.01)
+        first.fit(d, 2, lr=0.01)
+        np.savez(file, **first.state_dict())
+        file.seek(0)
+        second.load_state_dict(np.load(file))
+        second.fit(d, 4, lr=0.01, first_epoch=2)
+        self.assertEqual(list(second.statistics), ["mean", "var"])
+        self.assertEqual(second.steps, whole.steps)
+        for name, array in whole.state_dict().items():
+            np.testing.assert_array_equal(second.state_dict()[name], array)
+        self.assertFalse(np.array_equal(first.parameters["w"], whole.parameters["w"]))
+
+    def test_wrong(self):
+        t = Trainer(LINEAR, loss="mse", batch=data(4))
+        good = t.state_dict()
+        self.assertEqual(set(good), {"w", "b", "w.M", "w.V", "b.M", "b.V", "train.step"})
+        for change, says in (({"w": None}, "'w' is missing"), ({"train.step": None}, "'train.step' is missing"),
+                             ({"v": 1}, "'v' is no tensor")):
+            states = {k: v for k, v in {**good, **change}.items() if v is not None}
+            with self.assertRaisesRegex(einkorn.UsageError, says):
+                t.load_state_dict(states)
+
+
+class Use(unittest.TestCase):
+    def test_refused(self):
+        d = data(4)
+        for given, error, says in (
+                ({"loss": "mes"}, einkorn.UsageError, "did you mean einkorn.loss::mse"),
+                ({"loss": "mse", "optimizer": "sgd:momentum=1"}, einkorn.UsageError, "no attribute 'momentum'"),
+                ({"loss": "mse", "freeze": ["*"]}, einkorn.UsageError, "nothing to train"),
+                ({"loss": "mse", "batch": {"x": d["x"]}}, einkorn.UsageError, "'target'"),
+                ({"loss": "mse", "batch": {"x": 3}}, einkorn.UsageError, r"\(shape, dtype\)"),
+                ({"loss": "mse", "batch": {"x": ((4, 3), "complex64")}}, einkorn.UsageError, "complex64"),
+                ({"loss": "mse", "accumulate": 0}, einkorn.UsageError, "accumulate"),
+                ({"loss": "mse", "thread": 1}, TypeError, "thread")):
+            with self.subTest(says), self.assertRaisesRegex(error, says):
+                Trainer(LINEAR, **{"batch": d, **given})
+
+    def test_calls(self):
+        d = data(4)
+        t = Trainer(LINEAR, loss="mse")
+        with self.assertRaisesRegex(einkorn.UsageError, "first batch"):
+            t.parameters
+        t.step(d, 0.1)
+        for arrays, error, says in (({"x": d["x"]}, TypeError, "'target' is missing"),
+                                    (dict(d, z=0), ValueError, "'z'.*none of that name"),
+                                    (dict(d, x=d["x"].astype(np.float32)), einkorn.ShapeError, "astype"),
+                                    (data(3), einkorn.ShapeError, "x")):
+            with self.subTest(says), self.assertRaisesRegex(error, says):
+                t.step(arrays, 0.1)
+        with self.assertRaisesRegex(einkorn.UsageError, "NAME.onnx"):
+            t.save("weights.bin")
+        self.assertGreater(t.report["kernels"], 0)
+        t.close()
+        t.close()
+        with self.assertRaisesRegex(ValueError, "closed"):
+            t.step(d, 0.1)
+
+    def test_memory(self):
+        """Compile, step, close, again and again: memory stays."""
+        d = data(4)
+
+        def cycle(n):
+            for i in range(n):
+                t = Trainer(LINEAR, loss="mse", batch=d, threads=1)
+                t.step(d, 0.1)
+                t.state_dict()
+                if i % 2:
+                    t.close()
+            gc.collect()
+            with open("/proc/self/statm", encoding="ascii") as f:
+                return int(f.read().split()[1]) * resource.getpagesize()
+        cycle(10)
+        before = cycle(20)
+        self.assertLess(cycle(40), before + (4 << 20))
+
+
+if __name__ == "__main__":
+    unittest.main()
