@@ -23,7 +23,7 @@ function(fuzz_targets)
     get_filename_component(name ${source} NAME_WE)
     add_executable(${name} EXCLUDE_FROM_ALL ${source} ${CMAKE_SOURCE_DIR}/tests/fuzz/entry.c
       ${CMAKE_SOURCE_DIR}/tests/fuzz/fuzz.c ${CMAKE_SOURCE_DIR}/tests/fuzz/proto.c)
-    target_link_libraries(${name} PRIVATE einkorn_core)
+    target_link_libraries(${name} PRIVATE einkorn_data einkorn_core)
     target_compile_definitions(${name} PRIVATE EK_FUZZ_MODELS="${CMAKE_SOURCE_DIR}/tests/models")
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     add_dependencies(fuzz ${name})

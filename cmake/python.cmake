@@ -20,7 +20,7 @@ add_executable(einkorn_program EXCLUDE_FROM_ALL ${cli_sources})
 target_include_directories(einkorn_program PRIVATE src include ${CMAKE_BINARY_DIR}/gen/commit)
 add_dependencies(einkorn_program commit)
 target_link_options(einkorn_program PRIVATE -Wl,--gc-sections)
-target_link_libraries(einkorn_program PRIVATE einkorn_shared einkorn_core)
+target_link_libraries(einkorn_program PRIVATE einkorn_shared einkorn_data einkorn_core)
 set_target_properties(einkorn_program PROPERTIES OUTPUT_NAME program/einkorn BUILD_WITH_INSTALL_RPATH ON
   INSTALL_RPATH "$ORIGIN/../lib")
 if(EK_PYTHON)

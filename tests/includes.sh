@@ -34,7 +34,8 @@ codegen/c: loop target runtime codegen
 codegen/emit: base loop target runtime codegen codegen/image codegen/x86 codegen/llvm codegen/c
 driver: base einkorn graph onnx quantize train notation expr eval passes grad program
 driver: codegen/image codegen/c codegen/llvm codegen/emit
-cli: base target driver einkorn
+data: base
+cli: base target driver data einkorn
 END
 # rooms with more than one door
 doors="target/instruction.h cost/loop_cost.h"

@@ -365,6 +365,9 @@ bool file_write_by(ctx *c, const char *path, void (*fill)(void *env, file_out *f
 /* hands n bytes over; file_write_by reports what goes wrong */
 void file_put(file_out *f, const void *p, size_t n);
 bool file_exists(const char *path);
+bool is_folder(const char *path);
+/* names in a folder, sorted by their bytes, without those that begin with a dot; error recorded on failure */
+bool folder_names(ctx *c, const char *path, strvec *out);
 const char *path_dir(arena *a, const char *path); /* "." when there is none */
 const char *path_join(arena *a, const char *dir, const char *rel);
 /* relative, no "..", no NUL: may be joined to a model's folder */

@@ -3,6 +3,7 @@
  * output files appear whole or not at all. A mapped file that somebody truncates while we read it is the one
  * accident not guarded against. */
 #include "base/ctx.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -198,6 +199,34 @@ void file_done(ctx *c, const void *p, size_t n) {
   pthread_mutex_unlock(&c->lock);
 }
 bool file_exists(const char *path) { return access(path, F_OK) == 0; }
+
+/* ---- folders --------------------------------------------------------------------------------- */
+bool is_folder(const char *path) {
+  struct stat st;
+  return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+static int by_bytes(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static void list(arena *a, DIR *f, strvec *names) {
+  for (const struct dirent *e = readdir(f); e; e = readdir(f)) {
+    if (e->d_name[0] == '.') continue;
+    const char *name = arena_strdup(a, e->d_name);
+    vec_push(a, *names, name);
+  }
+}
+bool folder_names(ctx *c, const char *path, strvec *out) {
+  volatile bool unwound = false;
+  *out = (strvec){0};
+  DIR *f = opendir(path);
+  if (!f) return io_error(c, "open the folder", path, errno);
+  CTX_TRY(c) { list(c->main, f, out); }
+  CTX_CATCH { unwound = true; }
+  closedir(f);
+  if (unwound) ctx_unwind(c);
+  if (out->n) qsort(out->v, out->n, sizeof *out->v, by_bytes);
+  return true;
+}
+
+/* ---- paths ----------------------------------------------------------------------------------- */
 
 const char *path_dir(arena *a, const char *path) {
   const char *slash = strrchr(path, '/');

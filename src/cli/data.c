@@ -5,7 +5,6 @@
  * input_0.pb, input_1.pb, .., as the ONNX standard's test data; or it holds folders of these. */
 #include "cli/cli.h"
 #include "driver/array_file.h"
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -131,21 +130,6 @@ static void read_file(data_set *s, const char *path) {
 }
 
 /* ---- folders --------------------------------------------------------------------------------- */
-static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
-static strvec entries(data_set *s, const char *path) {
-  strvec names = {0};
-  DIR *f = opendir(path);
-  if (!f) ctx_fail(s->k->c, E_IO, "cannot read the folder %s", path);
-  for (const struct dirent *e = readdir(f); e; e = readdir(f))
-    if (e->d_name[0] != '.') vec_push(s->k->a, names, (const char *)arena_fmt(s->k->a, "%s/%s", path, e->d_name));
-  closedir(f);
-  if (names.n) qsort(names.v, names.n, sizeof *names.v, by_name);
-  return names;
-}
-static bool is_folder(const char *path) {
-  struct stat st;
-  return !stat(path, &st) && S_ISDIR(st.st_mode);
-}
 static bool is_file(const char *path) {
   struct stat st;
   return !stat(path, &st) && S_ISREG(st.st_mode);
@@ -168,9 +152,10 @@ static void read_path(data_set *s, const char *path) {
   }
   if (read_test_data(s, path)) return;
   const size_t before = s->samples;
-  const strvec names = entries(s, path);
+  strvec names;
+  if (!folder_names(s->k->c, path, &names)) ctx_unwind(s->k->c);
   for (uint32_t i = 0; i < names.n; i++) {
-    const char *name = names.v[i];
+    const char *name = path_join(s->k->a, path, names.v[i]);
     if (is_folder(name))
       read_test_data(s, name);
     else if (ends_in(name, ".npz") || ends_in(name, ".npy") || ends_in(name, ".pb"))

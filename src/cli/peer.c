@@ -1,7 +1,6 @@
 /* Other engines: each is a child process, a python that has the engine's package, with bench/peer.py. Where these are,
  * how they are started, and what they compute for a model's tensors. */
 #include "cli/cli.h"
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -26,16 +25,6 @@ const char *peer_script(cli *k) {
     if (file_exists(path)) return path;
   }
   return NULL;
-}
-static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
-static strvec folder_names(arena *a, const char *path) {
-  strvec v = {0};
-  DIR *d = opendir(path);
-  for (struct dirent *e; d && (e = readdir(d)) != NULL;)
-    if (e->d_name[0] != '.') vec_push(a, v, (const char *)arena_strdup(a, e->d_name));
-  if (d) closedir(d);
-  if (v.n) qsort(v.v, v.n, sizeof *v.v, by_name);
-  return v;
 }
 const char *peer_folder(cli *k) {
   const char *tmp = getenv("TMPDIR");
@@ -78,7 +67,8 @@ const char *peer_python(cli *k, const char *script, const char *engine) {
   } else {
     vec_push(k->a, at, path_join(k->a, k->peers, arena_fmt(k->a, "%s/bin/python", engine)));
     vec_push(k->a, at, path_join(k->a, k->peers, "bin/python"));
-    strvec names = folder_names(k->a, k->peers);
+    strvec names = {0};
+    if (is_folder(k->peers) && !folder_names(k->c, k->peers, &names)) ctx_unwind(k->c);
     for (uint32_t i = 0; i < names.n; i++)
       vec_push(k->a, at, path_join(k->a, k->peers, arena_fmt(k->a, "%s/bin/python", names.v[i])));
   }
