@@ -1,22 +1,29 @@
 #!/usr/bin/env python3
-"""Is einkorn's quantiser as exact as onnxruntime's?
+"""How exact is einkorn's quantiser, and does it keep its word?
 
-  bench/quantize.py agree --models FOLDER --minilm MODEL.onnx [--write docs/quantization.md]
+  bench/quantize.py agree --models FOLDER --zoo FOLDER [--write docs/quantization.md]
+  bench/quantize.py budgets --models FOLDER --zoo FOLDER [--write docs/benchmarks.md]
 
-agree: SQNR of the outputs of the digit classifier (FOLDER/mnist_cnn, on FOLDER/data_mnist) and of MiniLM (ids of text in
-FOLDER/data_text), quantised by each method of einkorn and by onnxruntime's static quantiser, both to QuantizeLinear and
-DequantizeLinear around convolutions and matrix products. Ranges are of some samples; the error is that of others, run by
-onnxruntime. Fails where einkorn is more than 0.3 dB below, or mse below minmax.
-Needs numpy, onnx and onnxruntime. --einkorn: the program (default build/einkorn). --write puts the table into a page."""
+agree: SQNR of the outputs of the digit classifier (mnist_cnn of --models, on its data_mnist) and of MiniLM (minilm_s32
+of --zoo, on ids of text in data_text), quantised by each method of einkorn and by onnxruntime's static quantiser, both
+to QuantizeLinear and DequantizeLinear around convolutions and matrix products. Ranges are of some samples; the error is
+that of others, run by onnxruntime. Fails where einkorn is more than 0.3 dB below, or mse below minmax.
+budgets: --accuracy-budget on these and four image models of --zoo, whose weights are random, on random images; SQNR of
+samples that einkorn was not given, run by onnxruntime. Fails where a budget does not hold, or where fewer than four
+models have 80 % of their multiplications in int8.
+Without --zoo (what bench/zoo.py writes) only the digit classifier. Needs numpy, onnx and onnxruntime. --einkorn: the
+program (default build/einkorn). --write puts the table into a page."""
 import argparse
 import contextlib
 import gzip
 import io
+import json
 import logging
 import os
 import subprocess
 import sys
 import tempfile
+import time
 
 import numpy as np
 import onnx
@@ -71,6 +78,20 @@ def sentences(folder, model):
     return [{ports[0].name: np.array([row], np.int64), ports[1].name: np.ones((1, n), np.int64)} for row in rows]
 
 
+def images(model, n):
+    """Smooth areas with noise, each image with mean 0 and variance 1."""
+    port, random = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).get_inputs()[0], \
+        np.random.default_rng(0)
+    batch, channels, height, width = (d if isinstance(d, int) else 1 for d in port.shape)
+    found = []
+    for _ in range(n):
+        x = random.normal(size=(batch, channels, 8, 8)).repeat(height // 8 + 1, 2).repeat(width // 8 + 1, 3)
+        x = x[:, :, :height, :width] + 0.3 * random.normal(size=(batch, channels, height, width))
+        x = (x - x.mean((2, 3), keepdims=True)) / x.std((2, 3), keepdims=True)
+        found.append({port.name: x.astype(np.float32)})
+    return found
+
+
 # ---- quantisers ------------------------------------------------------------------------------------
 def save(samples, path):
     np.savez(path, **{name: np.stack([x[name] for x in samples]) for name in samples[0]})
@@ -108,11 +129,19 @@ def with_axes(model, out):
     return out
 
 
+def digit_classifier(a):
+    return os.path.join(a.models, "mnist_cnn", "mnist.onnx")
+
+
+def in_zoo(a, name):
+    return os.path.join(a.zoo, name + ".onnx")
+
+
 # ---- agreement -------------------------------------------------------------------------------------
 def agree(a):
-    models = [("digit classifier", os.path.join(a.models, "mnist_cnn", "mnist.onnx"), digits(a.models), 200, 500)]
-    if a.minilm:
-        models.append(("MiniLM", a.minilm, sentences(a.models, a.minilm), 32, 32))
+    models = [("digit classifier", digit_classifier(a), digits(a.models), 200, 500)]
+    if a.zoo:
+        models.append(("MiniLM", in_zoo(a, "minilm_s32"), sentences(a.models, in_zoo(a, "minilm_s32")), 32, 32))
     rows, wrong = [], []
     with tempfile.TemporaryDirectory() as work:
         out = os.path.join(work, "q.onnx")
@@ -139,6 +168,44 @@ def agree(a):
     return ["| model | scales for each | method | Einkorn, dB | onnxruntime, dB |", "|---|---|---|---|---|"] + rows, wrong
 
 
+# ---- budgets ---------------------------------------------------------------------------------------
+BUDGETS = {"resnet18": 30, "resnet50": 30, "mobilenet_v2": 20, "efficientnet_b0": 15}  # dB
+GIVEN, UNSEEN = 96, 48  # samples: of the given ones half decide
+SHARE, MODELS = 0.8, 4  # of the multiplications, in so many models
+
+
+def budgets(a):
+    jobs = [("digit classifier", digit_classifier(a), lambda: digits(a.models)[::50], 40)]
+    if a.zoo:
+        mini = in_zoo(a, "minilm_s32")
+        jobs.append(("MiniLM, 32 tokens", mini, lambda: sentences(a.models, mini), 15))
+        jobs += [(name, in_zoo(a, name), lambda name=name: images(in_zoo(a, name), GIVEN + UNSEEN), budget)
+                 for name, budget in BUDGETS.items()]
+    rows, wrong, shares = [], [], []
+    with tempfile.TemporaryDirectory() as work:
+        out, report = os.path.join(work, "q.onnx"), os.path.join(work, "r.json")
+        for name, model, samples, budget in jobs:
+            samples, begun = samples(), time.monotonic()
+            given, unseen = samples[:GIVEN], samples[GIVEN:GIVEN + UNSEEN]
+            ours(a.einkorn, model, "mse", True, given, out, "--smooth", "auto", "--accuracy-budget", f"{budget}dB",
+                 "--report", report)
+            seconds = time.monotonic() - begun
+            with open(report) as f:
+                r = json.load(f)
+            got = decibels(outputs(model, unseen), outputs(out, unseen))
+            decided = r["outputs"][0]
+            shares.append(r["share"])
+            if got < budget:
+                wrong.append(f"{name}: {got:.1f} dB on samples that were not seen, the budget is {budget}")
+            rows.append(f"| {name} | {budget} | {decided['sqnr']:.1f} | {decided['least']:.1f} | {got:.1f} | "
+                        f"{r['quantized']} of {len(r['layers'])} | {100 * r['share']:.0f} % | {seconds:.0f} s |")
+            print(rows[-1], flush=True)
+    if a.zoo and sum(x >= SHARE for x in shares) < MODELS:
+        wrong.append(f"fewer than {MODELS} models have {100 * SHARE:.0f} % of their multiplications in int8")
+    return ["| model | budget, dB | on the 48 that decided | of others at least | on 48 not seen | layers in int8 | "
+            "of the multiplications | time |", "|---|---|---|---|---|---|---|---|"] + rows, wrong
+
+
 def write(page, key, lines):
     with open(page) as f:
         text = f.read()
@@ -150,13 +217,16 @@ def write(page, key, lines):
         f.write(head + begin + "\n" + "\n".join(lines) + "\n\n" + end + rest.split(end)[1])
 
 
+TABLES = {"agree": agree, "budgets": budgets}
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("what", choices=["agree"]), p.add_argument("--models", required=True)
-    p.add_argument("--minilm"), p.add_argument("--write")
+    p.add_argument("what", choices=list(TABLES)), p.add_argument("--models", required=True)
+    p.add_argument("--zoo"), p.add_argument("--write")
     p.add_argument("--einkorn", default=os.path.join(here, "..", "build", "einkorn"))
     a = p.parse_args()
-    lines, wrong = agree(a)
+    lines, wrong = TABLES[a.what](a)
     if a.write:
         write(a.write, a.what, lines)
     if wrong:

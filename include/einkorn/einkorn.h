@@ -575,7 +575,8 @@ typedef enum ek_quantize_scheme { EK_QUANTIZE_INT8, EK_QUANTIZE_INT4, EK_QUANTIZ
 typedef struct ek_quantize_options {
   size_t size;               /* sizeof(ek_quantize_options): set by ek_quantize_options_init */
   const ek_options *options; /* how the model is compiled to be measured; NULL: the defaults */
-  size_t samples;            /* how many samples there are; with 5 or more the last fifth only measures the error */
+  size_t samples; /* how many samples there are; with 5 or more the last fifth only measures the error, with a
+                              * budget and 2 or more the last half, which also decides */
   /* Fills in sample number i, 0..samples-1: inputs[k], k < n, has the name of an input already; type, rank, dims, data
    * and bytes are wanted. data must live until the next call. 0, or another number to give up. */
   int (*sample)(void *user, size_t i, ek_array *inputs, size_t n);
@@ -586,9 +587,10 @@ typedef struct ek_quantize_options {
   /* Patterns of the names of nodes that stay as they are, NULL-terminated; NULL: none. * stands for any text, ? for one
    * character. */
   const char *const *exclude;
-  /* Budgets: layers that cost the outputs most, by measurement, stay as they are until both hold on the samples that
-   * ranges were not taken from. least_sqnr: dB, of each output; 0 (default): any. most_changed: of a hundred rows of
-   * the outputs (along the last axis) so many may have another greatest element; below 0 (default): any number. */
+  /* Budgets: layers that cost the outputs most, by measurement, stay as they are until both hold, with probability
+   * 0.99, on as many other samples as those that ranges were not taken from, by how much these vary. least_sqnr: dB,
+   * of each output; 0 (default): any. most_changed: of a hundred rows of the outputs (along the last axis) so many may
+   * have another greatest element; below 0 (default): any number. */
   double least_sqnr;
   double most_changed;
   int only_faster; /* layers that take longer in int8 than in f32, measured on this machine, stay as they are */
@@ -627,7 +629,15 @@ typedef struct ek_quantized_output {
   double sqnr;      /* as of a layer */
   double
       changed; /* of a hundred rows (along the last axis): how many have another greatest element; NaN: none has two */
+  /* What the SQNR of as many other samples is at least, with probability 0.99, by how much those that were compared
+   * vary; NaN: there was one, or none. A budget of dB is held against it. */
+  double least;
 } ek_quantized_output;
+typedef struct ek_smoothed { /* what `smooth` did */
+  const char *tensor;        /* input of layers, whose channels were divided by factors */
+  double alpha;              /* the exponent: how much of the magnitudes moved into the layers' constants */
+  int multiplied;            /* 1: by a Mul that was added; 0: constants of what computes it were divided */
+} ek_smoothed;
 typedef struct ek_quantized {
   size_t layer_count;                 /* nodes with products */
   const ek_quantized_layer *layers;   /* in the model's order */
@@ -642,6 +652,8 @@ typedef struct ek_quantized {
   double ms_after;                    /* and those of the quantised model */
   uint64_t bytes_before;              /* size of the model as it was */
   uint64_t bytes_after;               /* size of what was written */
+  size_t smoothed_count;              /* tensors that were smoothed */
+  const ek_smoothed *smoothed;        /* in the order of the layers that read them */
 } ek_quantized;
 /* Quantises a model, and writes the result as path, NAME.onnx (as ek_save does). Texts of *out live until the next call
  * on the session. EK_USAGE: no samples where they are needed, options that do not go together, an unknown pattern,

@@ -13,7 +13,7 @@ from ._errors import (CancelledError, EinkornError, FailedError, FileError, Inte
 from ._diff import Checked, Difference, diff
 from ._module import Bound, Module, Tensor, check, compile, load
 from ._operators import Operator, Operators, op, operators
-from ._quantize import Quantized, QuantizedLayer, quantize
+from ._quantize import Quantized, QuantizedLayer, Smoothed, quantize
 from ._arrays import DLPack
 from . import train
 from ._core import llvm_path, targets, threads

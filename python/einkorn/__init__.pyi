@@ -132,9 +132,15 @@ class QuantizedLayer(NamedTuple):
     ms_before: float
     ms_after: float
 
+class Smoothed(NamedTuple):
+    tensor: str
+    alpha: float
+    multiplied: bool
+
 class Quantized(NamedTuple):
     layers: list[QuantizedLayer]
-    outputs: dict[str, tuple[float, float]]
+    outputs: dict[str, tuple[float, float, float]]
+    smoothed: list[Smoothed]
     quantized: int
     share: float
     observed: int

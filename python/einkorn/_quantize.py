@@ -21,10 +21,18 @@ class QuantizedLayer(NamedTuple):
     ms_after: float  # and in the quantised one
 
 
+class Smoothed(NamedTuple):
+    """An input of layers whose channels were divided by factors."""
+    tensor: str
+    alpha: float  # the exponent: how much of the magnitudes moved into weights
+    multiplied: bool  # by a Mul that was added; else constants of what computes it were divided
+
+
 class Quantized(NamedTuple):
     """What quantize() came to."""
     layers: list  # of QuantizedLayer, in the model's order
-    outputs: dict  # name -> (SQNR in dB, rows of a hundred whose greatest element is another one)
+    outputs: dict  # name -> (SQNR in dB, rows of a hundred whose greatest element is another one, least of others)
+    smoothed: list  # of Smoothed: what `smooth` did
     quantized: int  # number of layers that are quantised
     share: float  # of all layers' multiplications, the part in quantised ones
     observed: int  # samples that ranges were taken from
@@ -43,15 +51,16 @@ def quantize(model, samples, path, *, method="minmax", percentile=99.999, per_ch
 
     model         as for compile()
     samples       dicts of arrays by input name: the ranges of tensors are measured on them; of five or more the last
-                  fifth only measures the error. There may be none with scheme "int4", but for method "gptq", budgets
-                  and only_faster; then nothing is measured
+                  fifth only measures the error, with a budget the last half, which also decides. There may be none with
+                  scheme "int4", but for method "gptq", budgets and only_faster; then nothing is measured
     path          NAME.onnx: where the model is written
     method        how a range follows from the values: "minmax", "percentile", "entropy" or "mse"; with scheme "int4"
                   "minmax", "mse" or "gptq"
     percentile    with method "percentile": so many of a hundred absolute values are within
     per_channel   constants have a scale for each output channel
     exclude       patterns of the names of nodes that stay as they are (* and ?)
-    least_sqnr    a budget: layers stay f32 until the SQNR of each output is at least so many dB
+    least_sqnr    a budget: layers stay f32 until the SQNR of each output is at least so many dB on other samples, with
+                  probability 0.99, by how much samples vary
     most_changed  a budget: so many of a hundred rows of the outputs may have another greatest element
     only_faster   layers that take longer in int8 than in f32, measured on this machine, stay as they are
     smooth        SmoothQuant: so much of the magnitudes of a layer's input (above 0, at most 1) moves, channel by
@@ -72,4 +81,5 @@ def quantize(model, samples, path, *, method="minmax", percentile=99.999, per_ch
                                  -1.0 if smooth is None else 0.0 if smooth == "auto" else float(smooth),
                                  (_choice("scheme", scheme, _SCHEMES), bits, block_size, bool(zero_points),
                                   accuracy_level))
-    return Quantized(**dict(found, layers=[QuantizedLayer(*row) for row in found["layers"]]))
+    return Quantized(**dict(found, layers=[QuantizedLayer(*row) for row in found["layers"]],
+                            smoothed=[Smoothed(*row) for row in found["smoothed"]]))

@@ -36,12 +36,22 @@ static PyObject *layers_of(const ek_quantized *r) {
 static PyObject *outputs_of(const ek_quantized *r) {
   PyObject *dict = PyDict_New();
   for (size_t i = 0; dict && i < r->output_count; i++) {
-    PyObject *x = Py_BuildValue("(dd)", r->outputs[i].sqnr, r->outputs[i].changed), *name = text_of(r->outputs[i].name);
+    PyObject *x = Py_BuildValue("(ddd)", r->outputs[i].sqnr, r->outputs[i].changed, r->outputs[i].least);
+    PyObject *name = text_of(r->outputs[i].name);
     if (x && name) PyDict_SetItem(dict, name, x);
     Py_XDECREF(x);
     Py_XDECREF(name);
   }
   return dict;
+}
+static PyObject *smoothed_of(const ek_quantized *r) {
+  PyObject *list = PyList_New((Py_ssize_t)r->smoothed_count);
+  for (size_t i = 0; list && i < r->smoothed_count; i++) {
+    const ek_smoothed *x = &r->smoothed[i];
+    PyList_SetItem(list, (Py_ssize_t)i,
+                   Py_BuildValue("(NdN)", text_of(x->tensor), x->alpha, PyBool_FromLong(x->multiplied)));
+  }
+  return list;
 }
 static PyObject *quantized(module_object *m, ek_quantize_options *o, const char *path) {
   ek_quantized r;
@@ -49,10 +59,11 @@ static PyObject *quantized(module_object *m, ek_quantize_options *o, const char 
   ek_code code = ek_quantize(m->m, o, path, &r);
   PyEval_RestoreThread(held);
   if (code || PyErr_Occurred()) return fail(code, ek_message(m->s));
-  return Py_BuildValue("{sNsNsnsdsnsnsdsdsKsK}", "layers", layers_of(&r), "outputs", outputs_of(&r), "quantized",
-                       (Py_ssize_t)r.quantized, "share", r.share, "observed", (Py_ssize_t)r.observed, "compared",
-                       (Py_ssize_t)r.compared, "ms_before", r.ms_before, "ms_after", r.ms_after, "bytes_before",
-                       (unsigned long long)r.bytes_before, "bytes_after", (unsigned long long)r.bytes_after);
+  return Py_BuildValue("{sNsNsNsnsdsnsnsdsdsKsK}", "layers", layers_of(&r), "outputs", outputs_of(&r), "smoothed",
+                       smoothed_of(&r), "quantized", (Py_ssize_t)r.quantized, "share", r.share, "observed",
+                       (Py_ssize_t)r.observed, "compared", (Py_ssize_t)r.compared, "ms_before", r.ms_before, "ms_after",
+                       r.ms_after, "bytes_before", (unsigned long long)r.bytes_before, "bytes_after",
+                       (unsigned long long)r.bytes_after);
 }
 PyObject *module_quantize(PyObject *self, PyObject *args) {
   module_object *m = (module_object *)self;

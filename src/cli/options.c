@@ -69,9 +69,8 @@ const option options[] = {
      "weights; auto: for each input what makes the error least"},
     {"accuracy-budget", 0, "0.5%|40dB", O_TEXT, AT(budget), CMD_QUANTIZE,
      "layers that cost the outputs most, by measurement, stay f32 until at most so many of a hundred rows of the "
-     "outputs "
-     "have another greatest element, or until the SQNR of each output is at least so many dB; on the samples that "
-     "ranges were not taken from"},
+     "outputs have another greatest element, or until the SQNR of each output is at least so many dB; with probability "
+     "0.99 on other data, by how much the half of the samples varies that ranges were not taken from"},
     {"only-faster", 0, NULL, O_FLAG, AT(only_faster), CMD_QUANTIZE,
      "layers that take longer in int8 than in f32, measured on this machine, stay f32"},
     {"exclude", 0, "PATTERN", O_LIST, AT(exclude), CMD_QUANTIZE,

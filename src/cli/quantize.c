@@ -75,6 +75,16 @@ static void make_json(cli *k, const ek_quantized *r, json *j) {
     json_str(j, "name", r->outputs[i].name);
     json_known(j, "sqnr", r->outputs[i].sqnr);
     json_known(j, "changed", r->outputs[i].changed);
+    json_known(j, "least", r->outputs[i].least);
+    json_end(j);
+  }
+  json_end(j);
+  json_arr(j, "smoothed");
+  for (size_t i = 0; i < r->smoothed_count; i++) {
+    json_obj(j, NULL);
+    json_str(j, "tensor", r->smoothed[i].tensor);
+    json_num(j, "alpha", r->smoothed[i].alpha);
+    json_bool(j, "multiplied", r->smoothed[i].multiplied);
     json_end(j);
   }
   json_end(j);
@@ -108,6 +118,27 @@ static const char *scheme_text(cli *k) {
 static const char *times(cli *k, double before, double after) { /* NaN: not measured */
   return isnan(before) ? "" : arena_fmt(k->a, ", %.3f -> %.3f ms", before, after);
 }
+static void tell_smoothed(cli *k, const ek_quantized *r) {
+  double least = INFINITY, most = 0;
+  size_t multiplied = 0;
+  if (!k->smooth) return;
+  for (size_t i = 0; i < r->smoothed_count; i++) {
+    const ek_smoothed *x = &r->smoothed[i];
+    least = fmin(least, x->alpha), most = fmax(most, x->alpha), multiplied += x->multiplied != 0;
+    if (k->verbose) printf("  %s: smoothed, alpha %g%s\n", x->tensor, x->alpha, x->multiplied ? ", by a Mul" : "");
+  }
+  if (r->smoothed_count)
+    printf("smoothed: %zu tensors, alpha %g to %g, %zu by a Mul\n", r->smoothed_count, least, most, multiplied);
+  else
+    printf("smoothed: no tensor, as no error would become enough smaller\n");
+}
+static void tell_output(cli *k, const ek_quantized *r, const ek_quantized_output *x) {
+  const bool seen = !r->observed || r->observed + r->compared > r->samples;
+  printf("output %s: SQNR %s%s%s (%zu samples%s)\n", x->name, decibels(k, x->sqnr),
+         k->budget && isfinite(x->least) ? arena_fmt(k->a, ", of others at least %.1f dB", x->least) : "",
+         isnan(x->changed) ? "" : arena_fmt(k->a, ", another greatest element in %.3g %% of rows", x->changed),
+         r->compared, seen ? "" : " that gave no ranges");
+}
 static void tell(cli *k, const ek_quantized *r) {
   const ek_quantized_layer *worst = NULL;
   if (k->quiet) return;
@@ -124,12 +155,8 @@ static void tell(cli *k, const ek_quantized *r) {
   }
   if (r->compared) printf("kernels of one run: %.3f -> %.3f ms\n", r->ms_before, r->ms_after);
   if (worst) printf("lowest of a layer: %s, %s (%s)\n", decibels(k, worst->sqnr), worst->name, worst->op);
-  for (size_t i = 0; i < r->output_count; i++)
-    printf("output %s: SQNR %s%s (%zu samples%s)\n", r->outputs[i].name, decibels(k, r->outputs[i].sqnr),
-           isnan(r->outputs[i].changed)
-               ? ""
-               : arena_fmt(k->a, ", another greatest element in %.3g %% of rows", r->outputs[i].changed),
-           r->compared, !r->observed || r->observed + r->compared > r->samples ? "" : " that gave no ranges");
+  tell_smoothed(k, r);
+  for (size_t i = 0; i < r->output_count; i++) tell_output(k, r, &r->outputs[i]);
   printf("written: %s\n", k->output);
 }
 

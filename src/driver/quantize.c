@@ -192,11 +192,13 @@ static void fill_result(quantiser *q, const noise *x, uint64_t before) {
     const noise *y = &x[q->layers.n + i];
     if (y->known)
       o[r->output_count++] =
-          (ek_quantized_output){y->name, quantize_decibels(y), y->rows > 0 ? 100 * y->changed / y->rows : NAN};
+          (ek_quantized_output){y->name, quantize_decibels(y), y->rows > 0 ? 100 * y->changed / y->rows : NAN,
+                                y->samples > 1 ? quantize_least_decibels(y, q->a) : NAN};
   }
   r->layer_count = q->layers.n, r->layers = l, r->outputs = o, r->share = all > 0 ? some / all : 0;
   r->samples = q->want.samples, r->observed = q->end_observed, r->compared = q->want.samples - q->first_compared;
   r->bytes_before = before, r->bytes_after = q->bytes;
+  r->smoothed_count = q->moved.n, r->smoothed = q->moved.v;
 }
 static uint64_t size_of(const ek_model *m) {
   struct stat s;
@@ -208,7 +210,9 @@ static ek_code measure(quantiser *q) {
   const char **watch = NEWN(q->a, const char *, q->layers.n + 1);
   side a = {.m = q->base}, b = {.bf16 = q->want.scheme == EK_QUANTIZE_BF16};
   for (uint32_t i = 0; i < n; i++)
-    x[i].name = i < q->layers.n ? q->layers.v[i].n->out.v[0]->source : q->g->outputs.v[i - q->layers.n]->source;
+    x[i] = quantize_noise(
+        q, i < q->layers.n ? q->layers.v[i].n->out.v[0]->source : q->g->outputs.v[i - q->layers.n]->source,
+        i >= q->layers.n);
   for (uint32_t i = 0, k = 0; i < q->layers.n; i++) { /* what has this name in both files */
     const value *v = q->layers.v[i].n->out.v[0];
     if (map_gets(q->known, v->source, NULL) && !strcmp(v->name, v->source)) watch[k++] = v->source;
@@ -257,7 +261,8 @@ static ek_code check_options(quantiser *q, const ek_quantize_options *given) {
   return EK_OK;
 }
 ek_code ek_quantize(ek_model *m, const ek_quantize_options *given, const char *path, ek_quantized *out) {
-  enum { HELD_OUT = 5 /* one of so many samples is compared on only */ };
+  /* One of so many samples is compared on only; with a budget they decide, too, and tell how much samples vary. */
+  enum { HELD_OUT = 5, HELD_OUT_TO_DECIDE = 2 };
   if (out) *out = (ek_quantized){0};
   if (!m || !given || !path || !out) return session_null(m ? m->s : NULL);
   quantiser q = {.m = m, .base = m, .path = path, .r = out};
@@ -265,7 +270,7 @@ ek_code ek_quantize(ek_model *m, const ek_quantize_options *given, const char *p
   ek_code e = check_options(&q, given);
   q.o.cache = NULL, q.o.watch = NULL, q.o.states = NULL, q.o.profile = 0, q.o.evaluate = 0, q.o.stop_after = NULL,
   q.o.pass = NULL;
-  const size_t held = q.want.samples / HELD_OUT;
+  const size_t held = q.want.samples / (quantize_has_budget(&q) ? HELD_OUT_TO_DECIDE : HELD_OUT);
   q.end_observed = q.want.samples - held, q.first_compared = held ? q.end_observed : 0;
   if (!quantize_needs_data(&q)) q.end_observed = q.first_compared = 0;
   ctx *c = NULL;

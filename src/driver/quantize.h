@@ -14,9 +14,10 @@ typedef struct noise { /* of one tensor */
   double error;        /* sum of the squares of the differences */
   double rows;         /* number of its rows (the last axis), where they have two elements or more */
   double changed;      /* number of rows whose greatest element is another one */
-  double samples;      /* how many samples these are of */
-  double error2;       /* sum over the samples of the square of what each adds to `error` */
-  double changed2;     /* the same of `changed` */
+  size_t samples;      /* how many samples these are of */
+  double *signals;     /* what each sample adds to `signal`; NULL: it is not kept */
+  double *errors;      /* what it adds to `error`; with `signals` */
+  double *changes;     /* what it adds to `changed`; with `signals` */
   bool known;          /* both models have it, in f32, with equal sizes */
 } noise;
 typedef struct side {
@@ -50,6 +51,7 @@ typedef struct quantiser {
   size_t nin;               /* inputs of the model */
   size_t first_compared;    /* number of the first sample that errors are measured on */
   size_t end_observed;      /* end of those that ranges are taken from */
+  VEC(ek_smoothed) moved;   /* tensors whose channels were divided */
   ek_quantized *r;          /* the result */
 } quantiser;
 
@@ -71,10 +73,10 @@ void quantize_close(side *s);
 ek_options quantize_compile_options(const quantiser *q, const side *s); /* how the side is compiled */
 /* Runs both on so many of the samples that are compared, and adds to the n of x how far b is from a. */
 ek_code quantize_compare(quantiser *q, const side *a, const side *b, size_t samples, noise *x, uint32_t n);
-double quantize_decibels(const noise *x);
-/* The bound of the sum over as many other samples, with probability 0.95: by the sum over the samples of x, and the
- * sum of the squares of its terms. */
-double quantize_at_most(const noise *x, double sum, double squares);
+/* Noise of a tensor of this name; its samples are kept if it is an output. */
+noise quantize_noise(quantiser *q, const char *name, bool output);
+double quantize_decibels(const noise *x);                 /* NaN: not known */
+double quantize_least_decibels(const noise *x, arena *a); /* with probability 0.99, of as many other samples */
 ek_code quantize_progress(quantiser *q, const char *phase, double done);
 void quantize_name_inputs(quantiser *q, ek_module *code); /* q->in gets the names of the model's inputs */
 
@@ -94,6 +96,7 @@ ek_code quantize_choose_codes(quantiser *q);    /* q->codes, by the samples wher
 
 /* ---- quantize_search.c: the budget ------------------------------------------------------------ */
 ek_code quantize_write(quantiser *q, const char *path); /* the layers that are not kept, quantised, as a file */
+bool quantize_has_budget(const quantiser *q);
 /* Keeps the layers that cost the outputs most, as few of them as the budget allows. */
 ek_code quantize_search(quantiser *q);
 void quantize_remove_trial(const quantiser *q);

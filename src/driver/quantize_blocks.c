@@ -5,8 +5,8 @@
 
 bool quantize_weights_only(const quantiser *q) { return q->want.scheme == EK_QUANTIZE_INT4; }
 bool quantize_needs_data(const quantiser *q) {
-  return q->want.scheme == EK_QUANTIZE_INT8 || q->want.method == EK_QUANTIZE_GPTQ || q->want.least_sqnr > 0 ||
-         q->want.most_changed >= 0 || q->want.only_faster;
+  return q->want.scheme == EK_QUANTIZE_INT8 || q->want.method == EK_QUANTIZE_GPTQ || quantize_has_budget(q) ||
+         q->want.only_faster;
 }
 static quant_form form_of(const quantiser *q) {
   return (quant_form){.bits = q->want.bits,

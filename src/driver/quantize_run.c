@@ -125,24 +125,27 @@ static void compare(const side *a, const side *b, noise *x) {
     const double d = (double)want[j] - (double)got[j];
     signal += (double)want[j] * (double)want[j], error += d * d;
   }
-  x->signal += signal, x->error += error, x->samples++, x->error2 += error * error;
+  x->signal += signal, x->error += error;
   ek_run_output_dims(a->run, i, dims, &rank);
   const int64_t row = rank ? dims[rank - 1] : 1;
   double changed = 0;
   for (int64_t j = 0; row > 1 && j < n; j += row)
     x->rows++, changed += greatest(want + j, row) != greatest(got + j, row);
-  x->changed += changed, x->changed2 += changed * changed;
+  x->changed += changed;
+  if (x->signals) x->signals[x->samples] = signal, x->errors[x->samples] = error, x->changes[x->samples] = changed;
+  x->samples++;
+}
+noise quantize_noise(quantiser *q, const char *name, bool output) {
+  noise x = {.name = name};
+  const size_t n = q->want.samples - q->first_compared + 1;
+  if (output) x.signals = NEWN(q->a, double, n), x.errors = NEWN(q->a, double, n), x.changes = NEWN(q->a, double, n);
+  return x;
 }
 double quantize_decibels(const noise *x) {
   return !x->known ? NAN : x->error == 0 ? INFINITY : 10 * log10(x->signal / x->error);
 }
-double quantize_at_most(const noise *x, double sum, double squares) {
-  /* Student's t, one side, 0.95, with 1 to 10 degrees of freedom; behind them its approximation by the normal one */
-  static const double t[] = {6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81};
-  const double n = x->samples, free = n - 1;
-  if (EK_PLANTED("quantize-margin") || n < 2) return sum;
-  const double variance = fmax(squares - sum * sum / n, 0) / free, z = 1.645;
-  return sum + (free <= 10 ? t[(int)free - 1] : z + (z * z * z + z) / (4 * free)) * sqrt(variance * n);
+double quantize_least_decibels(const noise *x, arena *a) {
+  return x->known ? 10 * log10(quantize_ratio_at_least(x->signals, x->errors, x->samples, a)) : NAN;
 }
 ek_code quantize_compare(quantiser *q, const side *a, const side *b, size_t samples, noise *x, uint32_t n) {
   ek_code e = EK_OK;

@@ -1,8 +1,8 @@
 /* Which layers stay f32, so that the outputs keep a budget? How much each layer costs is measured: the outputs' error
  * where it alone is quantised. Layers that cost most for a multiplication come first; as few of them as needed are
  * kept, which bisection finds: at each step the model with the first k kept is written, run on the samples that ranges
- * were not taken from, and held against the budget. It has to hold on other data, too: what counts is not the mean over
- * these samples, but what the mean of others exceeds with probability 0.05, by how much samples vary. */
+ * were not taken from, and held against the budget. It has to hold on other data, too: what counts is not the error of
+ * these samples, but a bound of that of others, by how much samples vary (quantize/bound.c). */
 #include "driver/quantize.h"
 #include "onnx/onnx.h"
 #include <math.h>
@@ -53,21 +53,26 @@ void quantize_remove_trial(const quantiser *q) {
 static void judge(searching *s) {
   const ek_quantize_options *w = &s->q->want;
   double rows = 0, changed = 0, bound = INFINITY;
+  arena *a = arena_new(s->q->c);
   s->sqnr = INFINITY;
   for (uint32_t i = 0; i < s->n; i++) {
-    noise x = s->x[i];
-    if (x.known) s->sqnr = fmin(s->sqnr, quantize_decibels(&x));
-    x.error = quantize_at_most(&x, x.error, x.error2);
-    if (x.known) bound = fmin(bound, quantize_decibels(&x));
-    rows += x.rows, changed += quantize_at_most(&x, x.changed, x.changed2);
+    const noise *x = &s->x[i];
+    if (!x->known) continue;
+    s->sqnr = fmin(s->sqnr, quantize_decibels(x));
+    bound = fmin(bound, quantize_least_decibels(x, a));
+    rows += x->rows, changed += quantize_at_most(x->changes, x->samples) * (double)x->samples;
   }
+  arena_free(a);
   s->enough = bound >= w->least_sqnr && (w->most_changed < 0 || changed * 100 <= w->most_changed * rows);
 }
 /* Writes, compiles and runs the model as the layers stand. */
 static ek_code trial(searching *s, size_t samples) {
   quantiser *q = s->q;
   side b = {.bf16 = q->want.scheme == EK_QUANTIZE_BF16};
-  for (uint32_t i = 0; i < s->n; i++) s->x[i] = (noise){.name = s->x[i].name};
+  for (uint32_t i = 0; i < s->n; i++) {
+    noise *x = &s->x[i];
+    *x = (noise){.name = x->name, .signals = x->signals, .errors = x->errors, .changes = x->changes};
+  }
   ek_code e = quantize_progress(q, "measuring layers", fmin(0.99, (double)s->trials++ / s->planned));
   if (!e) e = quantize_write(q, q->trial);
   if (!e) e = ek_load(q->m->s, q->trial, &b.m);
@@ -135,12 +140,13 @@ static ek_code search(searching *s) {
   if (!e) sort(s);
   return e ? e : bisect(s, all);
 }
+bool quantize_has_budget(const quantiser *q) { return q->want.least_sqnr > 0 || q->want.most_changed >= 0; }
 ek_code quantize_search(quantiser *q) {
   searching s = {.q = q, .n = q->g->outputs.n};
-  if (q->want.least_sqnr <= 0 && q->want.most_changed < 0) return EK_OK;
+  if (!quantize_has_budget(q)) return EK_OK;
   s.x = NEWN(q->a, noise, s.n + 1);
   s.order = NEWN(q->a, uint32_t, q->layers.n + 1);
-  for (uint32_t i = 0; i < s.n; i++) s.x[i].name = q->g->outputs.v[i]->source;
+  for (uint32_t i = 0; i < s.n; i++) s.x[i] = quantize_noise(q, q->g->outputs.v[i]->source, true);
   for (uint32_t i = 0; i < q->layers.n; i++)
     if (!q->layers.v[i].kept) s.order[s.layers++] = i;
   const ek_code e = search(&s);

@@ -77,7 +77,11 @@ static ek_code rewrite(smoothing *s) {
                          .formulas = q->formulas,
                          .alpha = q->want.smooth,
                          .per_channel = q->want.per_channel != 0};
-    for (uint32_t i = s->tensors.n; i-- > 0;) quantize_smooth(&x, &s->tensors.v[i]);
+    quant_smoothed *got = NEWN(q->a, quant_smoothed, s->tensors.n + 1);
+    for (uint32_t i = s->tensors.n; i-- > 0;) got[i] = quantize_smooth(&x, &s->tensors.v[i]);
+    for (uint32_t i = 0; i < s->tensors.n; i++)
+      if (got[i].alpha > 0)
+        vec_push(q->a, q->moved, ((ek_smoothed){s->tensors.v[i].v->source, got[i].alpha, got[i].multiplied}));
     if (!graph_verify(q->g, "smoothing") || !onnx_write(q->g, q->smooth, &bytes)) ctx_unwind(q->c);
   }
   CTX_CATCH { code = session_done(q->m->s, q->c, EK_FAILED); }

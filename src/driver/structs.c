@@ -76,6 +76,6 @@ _Static_assert(sizeof(void *) != 8 ||
                    (sizeof(ek_report) == 112 && sizeof(ek_tensor_info) == 272 && sizeof(ek_model_info) == 200 &&
                     sizeof(ek_layer) == 160 && sizeof(ek_kernel) == 96 && sizeof(ek_machine) == 80 &&
                     sizeof(ek_op_info) == 40 && sizeof(ek_pass_info) == 32 && sizeof(ek_checked) == 48 &&
-                    sizeof(ek_difference) == 392 && sizeof(ek_quantized) == 104 && sizeof(ek_quantized_layer) == 72 &&
-                    sizeof(ek_quantized_output) == 24),
+                    sizeof(ek_difference) == 392 && sizeof(ek_quantized) == 120 && sizeof(ek_quantized_layer) == 72 &&
+                    sizeof(ek_quantized_output) == 32),
                "structs without a size field never grow within a soname");

@@ -29,9 +29,11 @@ static value *result(inserter *s, const value *like, const char *what, etype t) 
   v->type = t, v->ranked = like->ranked, v->rank = like->rank, v->dims = like->dims;
   return v;
 }
-/* A node that is listed in no graph yet. */
+/* A node that is listed in no graph yet. What made the result's name unique makes the node's so: layers may share a
+ * constant, and each has a node of its own for it. */
 static node *new_node(inserter *s, const char *op, const value *about, value *const in[3], value *out) {
-  node *n = graph_node(s->g, op, "", arena_fmt(s->a, "%s_%s", about->name, op));
+  const char *number = out->name + strlen(out->source);
+  node *n = graph_node(s->g, op, "", arena_fmt(s->a, "%s_%s%s", about->name, op, number));
   s->g->nodes.n--;
   for (int i = 0; i < 3; i++) vec_push(s->a, n->in, in[i]);
   vec_push(s->a, n->out, out);

@@ -103,9 +103,13 @@ typedef struct quant_smoothing {
 } quant_smoothing;
 /* Does the layer multiply x by a constant and sum over these channels? */
 bool quantize_reads_channels(const quant_layer *l, const quant_channels *x);
+typedef struct quant_smoothed {
+  double alpha;    /* the exponent; 0: the tensor stays as it is */
+  bool multiplied; /* by a Mul; else constants were divided */
+} quant_smoothed;
 /* Divides the tensor's channels by factors, and multiplies those of the constants that layers multiply it with. The
  * layers of s are the graph's after that. Tensors must come in the reverse of the graph's order. */
-void quantize_smooth(const quant_smoothing *s, const quant_channels *x);
+quant_smoothed quantize_smooth(const quant_smoothing *s, const quant_channels *x);
 
 /* ---- range.c: which values have a code? ------------------------------------------------------ */
 typedef enum { QUANT_MINMAX, QUANT_PERCENTILE, QUANT_ENTROPY, QUANT_MSE } quant_method;
@@ -115,6 +119,13 @@ typedef struct quant_range {
 } quant_range;
 /* The range of a tensor, by a method; all but QUANT_MINMAX need bins. percentile: of the absolute values, 0 to 100 */
 quant_range quantize_range(const quant_stats *s, quant_method how, double percentile, arena *a);
+
+/* ---- bound.c: the error on other samples ------------------------------------------------------ */
+/* A bound of the mean over as many other samples, with probability 0.99. n: at least 1; with one there is no telling
+ * how much they vary, and the bound is its value. */
+double quantize_at_most(const double *x, size_t n);
+/* The same, from below, of the sum of the signals over the sum of the errors; infinity: there are no errors. */
+double quantize_ratio_at_least(const double *signal, const double *error, size_t n, arena *a);
 
 /* ---- blocks.c: matrices of a few bits, with a scale for each block --------------------------- */
 typedef struct quant_form {

@@ -107,16 +107,17 @@ static float *factors(const quant_smoothing *s, const quant_channels *x, const f
   return by;
 }
 /* NULL: the error becomes not enough smaller. */
-static float *best_factors(const quant_smoothing *s, const quant_channels *x, bool folds) {
+static float *best_factors(const quant_smoothing *s, const quant_channels *x, bool folds, double *alpha) {
   const float *w = greatest_weights(s, x);
   float *by = factors(s, x, w, s->alpha), *found = NULL;
+  *alpha = s->alpha;
   if (s->alpha > 0) return by;
   for (int64_t c = 0; c < x->n; c++) by[c] = 1;
   double best = error_of(s, x, by) / (folds ? fold_gain : multiply_gain);
   for (int i = FIRST_TENTH; i <= LAST_TENTH; i++) {
     by = factors(s, x, w, i / 10.0);
     const double e = error_of(s, x, by);
-    if (EK_PLANTED("quantize-smooth") ? e > best : e < best) best = e, found = by;
+    if (EK_PLANTED("quantize-smooth") ? e > best : e < best) best = e, found = by, *alpha = i / 10.0;
   }
   return found;
 }
@@ -202,16 +203,18 @@ static map *fixed_constants(const quant_smoothing *s) {
     if (!s->per_channel && s->layers[i].f[1].v) map_putu(m, (uint64_t)(uintptr_t)s->layers[i].f[1].v, 1);
   return m;
 }
-void quantize_smooth(const quant_smoothing *s, const quant_channels *x) {
+quant_smoothed quantize_smooth(const quant_smoothing *s, const quant_channels *x) {
   uint32_t readers = 0;
+  double alpha;
   for (uint32_t i = 0; i < s->nlayers; i++) readers += quantize_reads_channels(&s->layers[i], x);
   quant_scalable found = {.g = s->g, .a = s->a, .formulas = s->formulas, .fixed = fixed_constants(s)};
   const bool folds = quantize_scalable(&found, x->v, x->axis, readers);
-  const float *by = best_factors(s, x, folds);
-  if (!by) return;
+  const float *by = best_factors(s, x, folds, &alpha);
+  if (!by) return (quant_smoothed){0};
   multiply_weights(s, x, by);
   if (folds)
     divide_gains(s, &found, by);
   else
     insert_multiplication(s, x, by);
+  return (quant_smoothed){alpha, !folds};
 }

@@ -661,9 +661,16 @@ class Quantizing(unittest.TestCase):
         self.assertLess(abs(want - got).max(), 0.05)
 
     def test_budget(self):
-        q = einkorn.quantize(DIGITS, iter(self.samples), self.path, method="mse", exclude=["conv1"], least_sqnr=60)
+        q = einkorn.quantize(DIGITS, iter(self.samples), self.path, method="mse", exclude=["conv1"], least_sqnr=25)
         self.assertEqual(q.layers[0].kept, "excluded")
-        self.assertGreaterEqual(q.outputs["scores"][0], 60)
+        self.assertEqual((q.observed, q.compared), (16, 16))
+        self.assertGreaterEqual(q.outputs["scores"][2], 25)
+
+    def test_smoothed(self):
+        q = einkorn.quantize(DIGITS, self.samples, self.path, per_channel=True, smooth=0.5)
+        self.assertEqual([x.alpha for x in q.smoothed], [0.5] * len(q.smoothed))
+        self.assertIn(("flat", 0.5, True), q.smoothed)  # what computes it has nothing to divide
+        self.assertEqual(einkorn.quantize(DIGITS, self.samples, self.path).smoothed, [])
 
     def test_weights(self):
         some = {}
