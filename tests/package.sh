@@ -27,7 +27,7 @@ python=$("$here/python.sh" "$build" 2>&1) || skip "$python"
 if [ -z "$wheel" ]; then
   grep -q '^build python_package:' "$build/build.ninja" || skip "no headers of Python 3.11 (python3-dev)"
   if cmake --build "$build" --target python_package >"$build/package.log" 2>&1
-  then unit "$python" "$build/python" test_package.py test_train.py test_onnxruntime.py test_backend.py
+  then unit "$python" "$build/python" test_package.py test_train.py test_grad.py test_onnxruntime.py test_backend.py
   else tail -20 "$build/package.log"; bad "the Python package does not build"; fi
   echo "$passed passed, $failed failed, 0 skipped"
   exit
@@ -48,7 +48,7 @@ rm -rf "$venv"
 here_is=$(cd / && "$venv/bin/python" -c 'import einkorn, os; print(os.path.dirname(einkorn.__file__))')
 installed=$(find "$here_is" -type f ! -path '*__pycache__*' -printf '%s\n' | awk '{ n += $1 } END { print n }')
 [ "${installed:-9999999}" -le 4000000 ] && ok || bad "installed it has $installed bytes"
-unit "$venv/bin/python" "" test_package.py test_train.py test_onnxruntime.py
+unit "$venv/bin/python" "" test_package.py test_train.py test_grad.py test_onnxruntime.py
 # without compiler and linker: the process finds no programs. It fails where LLVM was loaded
 if (cd / && env -i PATH=/nowhere HOME=/nowhere "$venv/bin/python" "$here/python/all_models.py" \
   "$here/models") >"$build/package.log" 2>&1; then ok; else tail -5 "$build/package.log"; bad "test models"; fi

@@ -11,15 +11,23 @@ from ._library import get_include, get_library, get_program, version as __versio
 from ._errors import (CancelledError, EinkornError, FailedError, FileError, InternalError, ModelError,
                       OutOfMemoryError, ShapeError, TargetError, UnsupportedError, UsageError)
 from ._diff import Checked, Difference, diff
+from ._grad import grad, value_and_grad
 from ._module import Bound, Module, Tensor, check, compile, load
 from ._operators import Operator, Operators, op, operators
 from ._quantize import Quantized, QuantizedLayer, Smoothed, quantize
 from ._arrays import DLPack
-from . import train
 from ._core import llvm_path, targets, threads
 
 __all__ = ["Bound", "CancelledError", "Checked", "DLPack", "Difference", "EinkornError", "FailedError", "FileError",
            "InternalError", "ModelError", "Module", "Operator", "Operators", "OutOfMemoryError", "Quantized",
            "QuantizedLayer", "ShapeError", "TargetError", "Tensor", "UnsupportedError", "UsageError", "check",
-           "compile", "diff", "get_include", "get_library", "get_program", "llvm_path", "load", "op", "operators",
-           "quantize", "targets", "threads", "train"]
+           "compile", "diff", "get_include", "get_library", "get_program", "grad", "llvm_path", "load", "op",
+           "operators", "quantize", "targets", "threads", "train", "value_and_grad"]
+
+
+def __getattr__(name):
+    """einkorn.train is imported when it is first used."""
+    if name == "train":
+        import importlib
+        return importlib.import_module(".train", __name__)
+    raise AttributeError("module %r has no attribute %r" % (__name__, name))

@@ -39,6 +39,14 @@ def dtype(name, text=False):
     return viewed or memory
 
 
+def typed(value):
+    """A value as an array whose type says what it is."""
+    if hasattr(value, "__dlpack__") and not isinstance(value, numpy.ndarray) and not hasattr(value, "__array__"):
+        return numpy.from_dlpack(value)
+    array = numpy.asarray(value)
+    return array.astype(numpy.float32) if not hasattr(value, "dtype") and array.dtype == numpy.float64 else array
+
+
 def _describe(dims):
     return "any shape" if dims is None else "[%s]" % ", ".join(str(d) for d in dims)
 

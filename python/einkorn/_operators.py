@@ -6,8 +6,9 @@ from typing import NamedTuple
 import numpy
 
 from . import _core
-from ._arrays import TYPES
-from ._errors import ModelError, UsageError
+from ._arrays import TYPES, typed
+from ._errors import EinkornError, ModelError, ShapeError, UsageError
+from ._grad import grad, traced_call
 from ._module import _options, Module
 
 
@@ -30,6 +31,7 @@ class _Port(NamedTuple):
     optional: bool
     many: bool
     text: bool
+    sizes: bool  # its contents decide sizes
 
 
 def _split(text, mark):
@@ -54,7 +56,7 @@ def _ports(text):
         name, _, kind = p.partition(":")
         kind = kind.strip()
         rows.append(_Port(name.strip().rstrip("."), kind.endswith("?") or "=" in kind, name.strip().endswith("..."),
-                          kind.startswith("str")))
+                          kind.startswith("str"), kind.startswith("dims ")))
     return rows
 
 
@@ -132,15 +134,62 @@ class Operator:
         self._inputs, self._outputs, self._attributes = _signature(self.signature)
         self._given = options
         self._made = {}
+        self._derivatives = {}
 
     def __call__(self, *arrays, **named):
         attributes = {k: named.pop(k) for k in list(named) if k in self._attributes}
         values = self._arguments(arrays, named)
-        values = [v if v is None else _typed(v) for v in values]
+        traced = traced_call(self, values, attributes)
+        if traced is not None:
+            return traced
+        values = [v if v is None else typed(v) for v in values]
         key = (tuple(v if v is None else (v.dtype.str, v.dtype.name, v.shape) for v in values), repr(attributes))
         if key not in self._made:
-            self._made[key] = self._compile(values, attributes)
-        return self._made[key](*[v for v in values if v is not None])
+            self._made[key] = self._compile_open(values, attributes)
+        if self._made[key]:
+            try:
+                return self._made[key](*[v for v in values if v is not None])
+            except ShapeError:  # such as a size of -1, which code for any contents does not know
+                if not any(self._decide_sizes(values)):
+                    raise
+        return self._call_fixed(key, values, attributes)
+
+    def _compile_open(self, values, attributes):
+        """A module for any contents of these arrays; None: those that decide sizes must be known."""
+        try:
+            return self._compile(values, attributes)
+        except EinkornError:
+            if not any(self._decide_sizes(values)):
+                raise
+            return None
+
+    def _call_fixed(self, key, values, attributes):
+        sizes = self._decide_sizes(values)
+        key += tuple(v.tobytes() for s, v in zip(sizes, values) if s)
+        if key not in self._made:
+            self._made[key] = self._compile(values, attributes, fixed=True)
+        return self._made[key](*[v for s, v in zip(sizes, values) if v is not None and not s])
+
+    def _decide_sizes(self, values):
+        return [v is not None and p.sizes for p, v in zip(self._given_ports(len(values)), values)]
+
+    def grad(self, *arrays, argnums=0, **named):
+        """The derivative by the input `argnums` at these arrays; see einkorn.grad."""
+        if argnums not in self._derivatives:
+            self._derivatives[argnums] = grad(self, argnums, **self._given)
+        return self._derivatives[argnums](*arrays, **named)
+
+    def _given_ports(self, n):
+        """The inputs that n values are, of which the last may be many."""
+        return self._inputs[:n] + self._inputs[-1:] * (n - len(self._inputs))
+
+    def _results(self):
+        """How many outputs a call gives."""
+        return sum(i == 0 or not p.optional for i, p in enumerate(self._outputs))
+
+    def _kinds(self, attributes):
+        """(name, value, kind) of attributes."""
+        return [(k, v, self._attributes[k]) for k, v in attributes.items() if v is not None]
 
     def _arguments(self, arrays, named):
         values, ports = list(arrays), self._inputs
@@ -159,13 +208,17 @@ class Operator:
             values.pop()
         return values
 
-    def graph(self, values, attributes):
-        """The model with this operator alone, as text, for arrays like these."""
+    def graph(self, values, attributes, fixed=False):
+        """The model with this operator alone, as text, for arrays like these. fixed: those whose contents decide sizes
+        are constants."""
         names = ["" if v is None else "x%d" % i for i, v in enumerate(values)]
-        rows = ["  input %s: %s[%s]" % (n, _type_name(v), ", ".join(map(str, v.shape)))
-                for n, v in zip(names, values) if v is not None]
+        rows = []
+        for n, v, sizes in zip(names, values, self._decide_sizes(values)):
+            if v is not None:
+                told = "%s: %s[%s]" % (n, _type_name(v), ", ".join(map(str, v.shape)))
+                rows.append("  const %s = %s" % (told, _contents(v)) if fixed and sizes else "  input " + told)
         outputs = ["y%d" % i for i, p in enumerate(self._outputs) if i == 0 or not p.optional]
-        rows_of = ["%s = %s" % (k, _literal(v, self._attributes[k])) for k, v in attributes.items() if v is not None]
+        rows_of = ["%s = %s" % (k, _literal(v, kind)) for k, v, kind in self._kinds(attributes)]
         extra = " {%s}" % ", ".join(rows_of) if rows_of else ""
         domain, _, plain = self.name.rpartition("::")
         called = '"%s"::%s' % (domain, plain) if domain else plain
@@ -174,9 +227,9 @@ class Operator:
         rows += ["  output " + n for n in outputs]
         return 'graph "%s" ir 10 opset 23 {\n%s\n}\n' % (plain, "\n".join(rows))
 
-    def _compile(self, values, attributes):
+    def _compile(self, values, attributes, fixed=False):
         options = dict(_options(ops=self, **self._given))
-        text = self.graph(values, attributes).encode()
+        text = self.graph(values, attributes, fixed).encode()
         options["texts"] = ["y%d" % i for i, p in enumerate(self._outputs) if p.text]
         return Module(text, options)
 
@@ -184,7 +237,7 @@ class Operator:
         """The text of a level of the compiler for arrays like these; without arrays: the definition."""
         if not arrays:
             return self.text or _core.op_source(self.definitions, self.name)
-        values = [_typed(a) for a in arrays]
+        values = [typed(a) for a in arrays]
         return self._compile(values, attributes).show(stage, after=after if stage == "expr" else None)
 
     def __reduce__(self):
@@ -198,12 +251,8 @@ def _made(text, name, doc, options):
     return Operator(text, name, doc, **options)
 
 
-def _typed(value):
-    """A value as an array whose type says what it is."""
-    if hasattr(value, "__dlpack__") and not isinstance(value, numpy.ndarray) and not hasattr(value, "__array__"):
-        return numpy.from_dlpack(value)
-    array = numpy.asarray(value)
-    return array.astype(numpy.float32) if not hasattr(value, "dtype") and array.dtype == numpy.float64 else array
+def _contents(array):
+    return (array.astype(int) if array.dtype == bool else array).reshape(-1).tolist()
 
 
 def _type_name(array):

@@ -398,9 +398,28 @@ static PyObject *run(module_object *m, const arguments *a, bool given, bool dict
   context_give(m, x);
   return all;
 }
+/* set_tracing(type, function): a call with arguments of this type is function(module, arguments, keywords) */
+static PyObject *traced_type, *traced_call;
+PyObject *set_tracing(PyObject *self, PyObject *args) {
+  PyObject *type, *function;
+  (void)self;
+  if (!PyArg_ParseTuple(args, "OO", &type, &function)) return NULL;
+  replace(&traced_type, Py_NewRef(type)), replace(&traced_call, Py_NewRef(function));
+  Py_RETURN_NONE;
+}
+static bool any_traced(PyObject *args, PyObject *kwargs) {
+  PyObject *key, *v;
+  bool found = false;
+  for (Py_ssize_t i = PyTuple_Size(args); i-- > 0;)
+    found |= (PyObject *)Py_TYPE(PyTuple_GetItem(args, i)) == traced_type;
+  for (Py_ssize_t at = 0; kwargs && PyDict_Next(kwargs, &at, &key, &v);) found |= (PyObject *)Py_TYPE(v) == traced_type;
+  return found;
+}
 PyObject *module_call(PyObject *self, PyObject *args, PyObject *kwargs) {
   module_object *m = (module_object *)self;
   Py_ssize_t n = PyTuple_Size(args);
+  if (any_traced(args, kwargs))
+    return PyObject_CallFunctionObjArgs(traced_call, self, args, kwargs ? kwargs : Py_None, NULL);
   arguments a;
   PyObject *all = NULL;
   if (n > m->nin) {

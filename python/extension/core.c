@@ -126,6 +126,7 @@ static PyObject *targets(PyObject *self, PyObject *none) {
 
 static PyMethodDef functions[] = {
     {"set_errors", set_errors, METH_O, NULL},
+    {"set_tracing", set_tracing, METH_VARARGS, NULL},
     {"version", version, METH_NOARGS, "Version of the C library."},
     {"llvm_path", llvm_path, METH_NOARGS, "File of the LLVM library that would be loaded; '' where there is none."},
     {"threads", threads, METH_NOARGS, "Threads that this process may use."},

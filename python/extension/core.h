@@ -121,6 +121,7 @@ extern PyType_Spec bound_spec;
 extern PyObject *bound_type;
 PyObject *module_call(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *module_run(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *set_tracing(PyObject *self, PyObject *args);
 PyObject *module_bind(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *module_profile(PyObject *self, PyObject *args);
 PyObject *module_reset(PyObject *self, PyObject *args);

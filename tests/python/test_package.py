@@ -574,6 +574,16 @@ class Operators(unittest.TestCase):
         np.testing.assert_array_equal(scaled(np.ones(2, np.float32)), [2, 2])
         np.testing.assert_array_equal(scaled(X=np.ones(2, np.float32), k=5), [5, 5])
 
+    def test_sizes(self):
+        """Inputs whose contents decide sizes, where the code must know them, too."""
+        total, shaped = einkorn.op(name="ReduceSum"), einkorn.op(name="Reshape")
+        x = np.arange(6.0).reshape(2, 3)
+        for axes in [0], [1], [1, 0], np.array([-1]):
+            np.testing.assert_array_equal(total(x, axes, keepdims=0), x.sum(tuple(axes)))
+        with self.assertRaises(einkorn.EinkornError):
+            total(x, [5], keepdims=0)
+        self.assertEqual([shaped(x, s).shape for s in ([3, 2], [-1], [6])], [(3, 2), (6,), (6,)])
+
     def test_attributes(self):
         plus = einkorn.op("op Plus<T: float>(X: T[n...]; k: float = 0) -> Y: T[n...] { Y[i...] = X[i...] + T(k) }")
         for k in (1, 0.5, 1e-6, 1e30, -2.5e-7, float("inf")):
