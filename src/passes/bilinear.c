@@ -106,6 +106,34 @@ static void find_twins(window *w) {
   }
   w->in = in / (double)w->n, w->out = out / (double)w->n;
 }
+static double magnitudes(const double *row, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++) sum += fabs(row[i]);
+  return sum;
+}
+static bool ones_only(const double *row, int64_t n) {
+  bool ones = true;
+  for (int64_t i = 0; i < n; i++) ones &= row[i] == 0 || fabs(row[i]) == 1;
+  return ones;
+}
+/* Is it a form of whole numbers? */
+static void find_whole(window *w) {
+  const on_line *l = w->line;
+  bool halves = false, whole = true;
+  w->most_in = w->most_g = 0;
+  for (int64_t o = 0; o < w->m; o++) whole &= ones_only(l->a[o], w->n);
+  for (int64_t i = 0; i < w->n; i++) {
+    whole &= ones_only(l->b[i], w->len);
+    w->most_in = fmax(w->most_in, magnitudes(l->b[i], w->len));
+    w->most_g = fmax(w->most_g, magnitudes(w->g + i * w->r, w->r));
+    for (int64_t k = 0; k < w->r; k++) {
+      const double g = w->g[i * w->r + k];
+      halves |= trunc(g) != g, whole &= trunc(2 * g) == 2 * g;
+    }
+  }
+  w->whole = !whole ? 0 : halves ? 2 : 1;
+  w->most_g *= (double)w->whole;
+}
 bool bilinear_line(window *w, int64_t m, arena *a) {
   int64_t n = 0;
   for (int64_t f = 0; f < windows(w); f++) n += m + taps_of(w, f) - 1;
@@ -123,6 +151,7 @@ bool bilinear_line(window *w, int64_t m, arena *a) {
     one_tap(w, f, m);
   }
   find_twins(w);
+  find_whole(w);
   return true;
 }
 /* With b the first point that is not 0, U = G W are sums of b^k W[k] with factors (point/b)^k, if B' takes what all

@@ -34,6 +34,9 @@ typedef struct window {
   /* r; the taps are kept, so scaled, and g makes factors of them (bilinear_keep_taps); NULL: they are not */
   double *scale;
   struct on_line *line; /* B' and A' of interpolation on a line */
+  int64_t whole;        /* G times this number, 1 or 2, is whole, and B' and A' add and subtract only; 0: not so */
+  double most_in;       /* whole: by how much B' may enlarge an input */
+  double most_g;        /* whole: by how much G times that number may enlarge a tap */
 } window;
 /* Fills the form of m outputs (of a window with r taps in each part; with the phases that are set) in; false: there
  * is none. circle: 0, or the length to use for each of the stride's windows. */

@@ -83,7 +83,7 @@ static void propagate(propagation *g, uint32_t block) {
       const response r = stage_response(g->p, it.index, g->values);
       const tid t = xs(m, it.index)->tensor;
       const double read = of_reads(g, it.index), v = r.gain * r.gain * read;
-      set(g, t, g->windows[it.index] ? AMPLIFY * AMPLIFY * v + 1 : v, r.values);
+      set(g, t, g->windows[it.index] == 1 ? AMPLIFY * AMPLIFY * v + 1 : v, r.values);
       if (xt(m, t)->output) g->most = fmax(g->most, r.peak * r.peak * read);
     }
   }

@@ -3,7 +3,8 @@
 #define EK_PASSES_GROWTH_H
 #include "passes/pass.h"
 
-/* windows: one entry a stage, 1 where the stage is a window sum that may take a form with fewer multiplications. The
- * answer holds for each of them; a plain sum counts 1, and below 1 no form on a line is exact enough. */
+/* windows: one entry a stage, 1 where the stage is a window sum of floats that may take a form with fewer
+ * multiplications. The answer holds for each of them; a plain sum counts 1, and below 1 no form on a line is exact
+ * enough. */
 double most_growth(pw *p, const uint8_t *windows);
 #endif

@@ -102,7 +102,7 @@ static ex whole_code(pw *p, ex value, coding as) {
   if (base && et_bits(as.type) > et_bits((etype)exn(m, base)->type) && llabs(add - as.zero) <= code_last(as.type)) {
     /* both numbers and their sum are in the range of the codes */
     const ex code = expr_cast(m, as.type, base);
-    return add == as.zero ? code : expr_op2(m, OP_ADD, code, expr_i(m, as.type, add - as.zero));
+    return simplify(p, add == as.zero ? code : expr_op2(m, OP_ADD, code, expr_i(m, as.type, add - as.zero)));
   }
   const ex whole = base ? expr_op2(m, OP_ADD, expr_cast(m, ET_I32, base), expr_i(m, ET_I32, add - as.zero))
                         : expr_op2(m, OP_SUB, whole_as_i32(m, value), expr_i(m, ET_I32, as.zero));

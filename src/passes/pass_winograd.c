@@ -9,6 +9,8 @@
  *     for every m outputs of an axis
  *     M[a.., batch, rows, tiles, columns]           = sum[parts, channels] V * U, ordinary products
  *     Y                                             placement of m pieces per axis: A' M
+ * Sums of products of i16 in i32 take the forms of whole numbers (bilinear.c): V and U are i16, M and Y i32. U is a
+ * power of two times too large, and Y is shifted; sums that wrap on the way are right at the end, since Y fits.
  * With `phases` (bilinear.c) X[.., stride*place + phase, .., channel] is made first, as X'[.., place, .., phase and
  * channel], which has no stride and more channels. The constants of one axis may stay taps, r instead of n of them, and
  * each factor be made of these where it is multiplied: `a` of that axis then chooses among formulas, and a tile has all
@@ -24,6 +26,7 @@
 #include "cost/cost.h"
 #include "passes/bilinear.h"
 #include "passes/growth.h"
+#include "passes/interval.h"
 #include "passes/passes.h"
 #include "fusion/fusion.h"
 #include "passes/pass_const.h"
@@ -36,6 +39,10 @@ typedef struct sliding {
   uint32_t s;    /* the stage */
   ex x;          /* load of the tensor */
   ex w;          /* load of the constant */
+  bool whole;    /* products of i16, added up in i32 */
+  double most_x; /* whole: the largest magnitude in the tensor */
+  double most_w; /* whole: the same in the constant */
+  double most;   /* whole: the largest magnitude of the sum */
   u32vec batch;  /* output variables of both loads, without the window's own */
   u32vec row;    /* output variables of x alone, without the window's own */
   u32vec col;    /* output variables of w alone */
@@ -108,6 +115,26 @@ static bool take(u32vec *v, atom a) {
     }
   return false;
 }
+/* The greatest magnitude of a load of i16, behind conversions; false: it is none. */
+static bool whole_load(pw *p, ex *load, double *most) {
+  const ex_node *n = exn(p->m, *load);
+  for (; n->kind == EX_OP && n->op == OP_CAST; n = exn(p->m, *load)) *load = n->args[0];
+  if (n->kind != EX_LOAD || n->type != ET_I16) return false;
+  const interval v = interval_of(p, *load);
+  *most = fmax(fabs(v.lo), fabs(v.hi));
+  return v.known && v.whole;
+}
+/* Is it a sum of products of i16 in i32, which an instruction of the target computes? */
+static bool match_whole(pw *p, const ex_node *red, sliding *q) {
+  double points = 1;
+  if (red->type != ET_I32 || !target_products(p->t, ET_I32, ET_I16, ET_I16) || !whole_load(p, &q->x, &q->most_x) ||
+      !whole_load(p, &q->w, &q->most_w))
+    return false;
+  for (uint32_t i = 0; i < red->nargs; i++)
+    points *= (double)sym_int_or(p->c, sym_extent(p->c, red->args[i]), INT64_MAX);
+  q->most = points * q->most_x * q->most_w;
+  return q->whole = true;
+}
 static bool match(pw *p, uint32_t s, sliding *q, atom *split, int64_t *by) {
   emodule *m = p->m;
   roles r;
@@ -118,11 +145,11 @@ static bool match(pw *p, uint32_t s, sliding *q, atom *split, int64_t *by) {
   if (!r.window || !r.two || !r.b_const || red->op != RED_SUM || red->where || r.a.n != 1 || r.b.n != 1 || r.none.n ||
       r.red_one.n || !(r.col.n + r.batch.n))
     return false;
-  if ((red->type != ET_F32 && red->type != ET_F64) || red->acc != red->type || exn(m, red->body)->type != red->type)
-    return false;
+  if (red->acc != red->type || exn(m, red->body)->type != red->type) return false;
   q->x = r.a.v[0], q->w = r.b.v[0];
+  if (red->type != ET_F32 && red->type != ET_F64 ? !match_whole(p, red, q) : p->strict) return false;
   const ex_node *x = exn(m, q->x), *w = exn(m, q->w);
-  if (whole_sum(p, r.red)) return false; /* a sum of whole numbers is exact as it is */
+  if (!q->whole && whole_sum(p, r.red)) return false; /* a sum of whole numbers is exact as it is */
   if (x->kind != EX_LOAD || w->kind != EX_LOAD || w->otherwise ||
       (x->otherwise && exn(m, x->otherwise)->kind != EX_CONST))
     return false;
@@ -166,6 +193,11 @@ static int64_t outputs(pw *p, const window *w, int64_t longer) {
 static double terms_out(pw *p, const window *w) {
   return sym_is_int(p->c, sym_extent(p->c, w->o), NULL) ? w->out : fmax(w->out, (double)w->m);
 }
+/* Vectors of f32 lanes whose multiply-adds start in a cycle. */
+static uint32_t multiply_adds(pw *p, const sliding *q) {
+  if (!q->whole) return p->fma;
+  return (uint32_t)fmax(1, instruction_speed(target_products(p->t, ET_I32, ET_I16, ET_I16)) / p->lanes);
+}
 /* The product of a form as cost/bilinear.c sees it, where open axes are so many times longer than typical. */
 static bilinear_product product_of(pw *p, const sliding *q, bool steps, window *const *win, int64_t longer,
                                    bilinear_axis *axes) {
@@ -193,7 +225,7 @@ static bilinear_product product_of(pw *p, const sliding *q, bool steps, window *
                             .by_axis = steps,
                             .narrow = p->narrow,
                             .lanes = p->lanes,
-                            .fma = p->fma,
+                            .fma = multiply_adds(p, q),
                             .registers = p->registers,
                             .axes = q->nw,
                             .axis = axes};
@@ -243,7 +275,9 @@ static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, 
       if (shared) form.phases = plain->stride, form.r = (plain->taps + plain->lead + plain->stride - 1) / plain->stride;
       for (int kept = 0; kept < 2 && e >= m; kept++) {
         out[n] = form;
-        if (line_form(p, &out[n], m, false) && (!kept || may_keep(p, q, &out[n], m))) n++;
+        if (line_form(p, &out[n], m, false) && (!q->whole || (out[n].whole && !kept)) &&
+            (!kept || may_keep(p, q, &out[n], m)))
+          n++;
       }
     }
   }
@@ -263,6 +297,7 @@ static bool by_axis(pw *p, sliding *q) {
   ctx *c = p->c;
   const ex_node *x = exn(p->m, q->x);
   double v;
+  if (q->whole) return false;
   if (x->otherwise && !(exn(p->m, x->otherwise)->kind == EX_CONST && (v = exn(p->m, x->otherwise)->k.f, v == 0)))
     return false;
   for (uint32_t i = 0; i < q->nw; i++) {
@@ -280,6 +315,13 @@ static bool sums_left(const sliding *q, window *const *win) {
   bool left = q->reduce.n > 0;
   for (uint32_t i = 0; i < q->nw; i++) left |= win[i]->m == 1 || win[i]->parts > 1;
   return left;
+}
+/* Do whole numbers fit their types in these forms? Products and their sums may wrap in i32, results may not. */
+static bool whole_fits(const sliding *q, window *const *win) {
+  double x = q->most_x, w = q->most_w, y = q->most;
+  for (uint32_t i = 0; i < q->nw; i++)
+    if (win[i]->m > 1) x *= win[i]->most_in, w *= win[i]->most_g, y *= (double)win[i]->whole;
+  return x <= INT16_MAX && w <= INT16_MAX && y < 0x1p31;
 }
 static void push_all(pw *p, u32vec *to, const u32vec *from) {
   for (uint32_t i = 0; i < from->n; i++) vec_push(p->a, *to, from->v[i]);
@@ -313,8 +355,8 @@ static bool choose(pw *p, sliding *q) {
       kept += win[i]->scale != NULL, plain += win[i]->m == 1;
       growth *= win[i]->growth;
     }
-    if ((line && growth > p->most_growth) || (line && circle) || (phases && none) || kept > 1 || (kept && plain) ||
-        taps > LINMAP_TAPS || (t && !sums_left(q, win)))
+    if ((line && !q->whole && growth > p->most_growth) || (line && circle) || (phases && none) || kept > 1 ||
+        (kept && plain) || taps > LINMAP_TAPS || (t && !sums_left(q, win)) || (t && q->whole && !whole_fits(q, win)))
       continue;
     for (uint32_t s = 0; s < lengths; s++) {
       double *k = &costs[t * lengths + s]; /* the plain sum comes first */
@@ -372,6 +414,36 @@ static const double *diagonal(pw *p, const double *x, int64_t n) {
   for (int64_t i = 0; i < n; i++) d[i * n + i] = x[i];
   return d;
 }
+/* A map of whole numbers is computed now: as one of f32, which holds them, some rows at a time. */
+static tid whole_constants(pw *p, const ndarray *u, const ndarray *w, linmap *t, const char *name) {
+  enum { ROWS = 64 };
+  arena *a = arena_new(p->c);
+  int64_t n = 1, taps;
+  ndarray d = *u, from = *w;
+  (void)nd_count(&from, &taps);
+  for (uint32_t i = 0; i < u->rank; i++) n *= u->dims[i];
+  float *source = NEWN(a, float, taps + 1);
+  for (int64_t i = 0; i < taps; i++) source[i] = (float)((const int16_t *)w->data)[i];
+  t->size = sizeof(float), t->from = (bytes){(const uint8_t *)source, (size_t)taps * sizeof(float)};
+  const int64_t rows = linmap_rows(t), cols = linmap_cols(t), places = linmap_places(t);
+  int16_t *to = arena_alloc(p->m->a, (size_t)n * sizeof *to + 1);
+  float *some = NEWN(a, float, places *cols *min64(rows, ROWS) + 1);
+  for (int64_t r = 0; r < rows; r += ROWS) {
+    const int64_t last = min64(rows, r + ROWS), each = (last - r) * cols;
+    const int64_t step[LINMAP_AXES] = {t->n[1] * each, each};
+    linmap_write(t, (linmap_piece){r, last, 0, cols}, (uint8_t *)some, step, cols);
+    for (int64_t i = 0; i < places; i++)
+      for (int64_t k = 0; k < each; k++) to[(i * rows + r) * cols + k] = (int16_t)some[i * each + k];
+  }
+  arena_free(a);
+  d.type = ET_I16, d.data = to, d.bytes = (size_t)n * sizeof *to;
+  return expr_const_tensor(p->m, &d, name);
+}
+static const double *times(pw *p, const double *g, int64_t n, double by) {
+  double *r = NEWN(p->a, double, n + 1);
+  for (int64_t i = 0; i < n; i++) r[i] = g[i] * by;
+  return r;
+}
 /* The tensor U[a.., parts.., batch, reduce, col]; 0 if the load of W is not affine with known strides. */
 static tid constants(pw *p, const sliding *q, const u32vec *vars) {
   emodule *m = p->m;
@@ -398,6 +470,7 @@ static tid constants(pw *p, const sliding *q, const u32vec *vars) {
       at = sym_add(c, at, sym_muli(c, sym_of_atom(c, phase_of(q, i)), t.tap[i])), t.tap[i] *= w->phases;
     u.dims[u.rank++] = t.n[i] = w->scale ? w->r : w->n, t.r[i] = w->r, t.g[i] = w->g;
     if (w->scale) t.g[i] = diagonal(p, w->scale, w->r);
+    if (q->whole) t.g[i] = times(p, w->g, w->n * w->r, (double)w->whole);
   }
   for (uint32_t i = 0; i < q->nt; i++) {
     const window *w = &q->win[i];
@@ -422,7 +495,8 @@ static tid constants(pw *p, const sliding *q, const u32vec *vars) {
   if (!sym_is_int(c, at, &t.base)) return 0;
   for (uint32_t i = 0; i < u.rank; i++)
     if (!mul64(elems, u.dims[i], &elems)) return 0;
-  return expr_const_linmap(m, &u, &t, arena_fmt(m->a, "%s.transformed", xt(m, l.tensor)->name));
+  const char *name = arena_fmt(m->a, "%s.transformed", xt(m, l.tensor)->name);
+  return q->whole ? whole_constants(p, &u, wt, &t, name) : expr_const_linmap(m, &u, &t, name);
 }
 
 /* ---- V and Y: sums of few -------------------------------------------------------------------- */
@@ -502,6 +576,7 @@ static void fresh_index(pw *p, const sliding *q, variables *v, sz *a, uint32_t d
   rename(p, v, last);
   if (!q->col.n) rename(p, v, &q->batch);
 }
+static ex zero_of(emodule *m, etype t) { return et_kind(t) == K_FLOAT ? expr_f(m, t, 0) : expr_i(m, t, 0); }
 /* One step: the axes from..to-1 of the window are transformed, all others of a tensor stay. */
 typedef struct step {
   pw *p;                      /* the run of passes */
@@ -547,7 +622,7 @@ static ex read_x(const step *r) {
     }
     for (uint32_t k = 0; k < r->v->from.n; k++) idx[a] = sym_replace(c, idx[a], r->v->from.v[k], r->v->to.v[k]);
   }
-  if (!l.otherwise && r->beyond) l.otherwise = expr_f(r->p->m, (etype)l.type, 0);
+  if (!l.otherwise && r->beyond) l.otherwise = zero_of(r->p->m, (etype)l.type);
   return expr_load(r->p->m, l.tensor, idx, l.nargs, l.otherwise);
 }
 static ex read_step(const step *r) {
@@ -567,7 +642,7 @@ static ex read_step(const step *r) {
   const bool last = r->last && r->j[0] == q->win[0].n - 1;
   uint32_t n = index_of(r->p, last ? r->last_form : q, r->v, a, r->back ? r->to : r->from, place,
                         r->back ? &q->col : &q->reduce, idx);
-  return expr_load(m, last ? r->last : r->t, idx + last, n - last, r->back ? 0 : expr_f(m, xt(m, r->t)->type, 0));
+  return expr_load(m, last ? r->last : r->t, idx + last, n - last, r->back ? 0 : zero_of(m, xt(m, r->t)->type));
 }
 static ex read_nested(void *env, int64_t j);
 static ex read_coefficient(void *env, int64_t j) {
@@ -848,7 +923,7 @@ static tid spread(pw *p, const sliding *q, uint32_t from, uint32_t to, tid t) {
   variables v = {0};
   sz a[MAX_AXES], place[MAX_AXES];
   fresh_index(p, q, &v, a, to, place, ext, &q->reduce);
-  uint32_t s = stage_over(p, q, &v, expr_f(p->m, (etype)exn(p->m, q->x)->type, 0), "spread");
+  uint32_t s = stage_over(p, q, &v, zero_of(p->m, (etype)exn(p->m, q->x)->type), "spread");
   put_updates(p, s, &u);
   return xs(p->m, s)->tensor;
 }
@@ -915,11 +990,19 @@ static tid products(pw *p, const sliding *q, const sliding *part, int64_t first,
   uint32_t nv = index_of(p, q, &v, a, q->nt, place, &q->reduce, vi);
   const window *kept = &q->win[q->nt - 1];
   factors f = {p, u, ui, nu, q->nt - 1};
-  ex prod = expr_op2(m, OP_MUL, expr_load(m, vt, vi, nv, q->nt < q->nw ? expr_f(m, t, 0) : 0),
-                     factor(&f, kept->scale ? kept : NULL));
+  const ex x = expr_load(m, vt, vi, nv, q->nt < q->nw ? zero_of(m, xt(m, vt)->type) : 0),
+           w = factor(&f, kept->scale ? kept : NULL);
+  ex prod = expr_op2(m, OP_MUL, q->whole ? expr_cast(m, t, x) : x, q->whole ? expr_cast(m, t, w) : w);
   uint32_t s = stage_over(p, q, &v, nr ? expr_reduce(m, RED_SUM, red, nr, 0, prod, 0, t, t) : prod, "products");
   map_putu(p->exact, s, 1);
   return xs(m, s)->tensor;
+}
+/* An output of whole numbers, whose constants were multiplied by powers of two. */
+static ex unscaled(const step *r, ex y) {
+  int64_t by = 1, bits = 0;
+  for (uint32_t i = r->from; i < r->to && r->q->whole; i++) by *= r->q->win[i].whole;
+  while (by >> bits > 1 + EK_PLANTED("winograd-whole")) bits++;
+  return bits ? expr_op2(r->p->m, OP_SHR, y, expr_i(r->p->m, ET_I32, bits)) : y;
 }
 /* Transforms the axes from..to-1 of t back: into Y, if these are the first ones. */
 static tid gather(pw *p, const sliding *q, const sliding *last_form, uint32_t from, uint32_t to, tid t, tid last,
@@ -954,7 +1037,7 @@ static tid gather(pw *p, const sliding *q, const sliding *last_form, uint32_t fr
     fresh_stage(&r, &v, a, place);
     r.v = &v, r.a = a, r.place = place;
     memset(r.memo, 0, sizeof r.memo);
-    uint32_t ns = stage_over(p, q, &v, simplify(p, of_axis(&r, to - 1)), "gather");
+    uint32_t ns = stage_over(p, q, &v, simplify(p, unscaled(&r, of_axis(&r, to - 1))), "gather");
     for (uint32_t i = 0; i < q->nw; i++)
       at[i] = i >= from && i < to ? sym_addi(c, sym_muli(c, place[i], q->win[i].m), r.piece[i]) : place[i];
     if (from)
@@ -975,7 +1058,7 @@ static tid gather(pw *p, const sliding *q, const sliding *last_form, uint32_t fr
     sz a[MAX_AXES], place[MAX_AXES];
     for (uint32_t i = from; i < q->nw; i++) ext[i] = sym_extent(c, q->win[i].o);
     fresh_index(p, q, &v, a, from, place, ext, &q->col);
-    s = stage_over(p, q, &v, expr_f(m, type, 0), "gather");
+    s = stage_over(p, q, &v, zero_of(m, type), "gather");
   }
   put_updates(p, s, &u);
   return xs(m, s)->tensor;
@@ -1077,20 +1160,21 @@ static bool transform(pw *p, uint32_t s) {
   pass_changed(p, s);
   return false;
 }
-/* Is it a window sum that may take such a form, whatever it costs? */
-static bool may_transform(pw *p, uint32_t s) {
+/* Is it a window sum that may take such a form, whatever it costs? 1: of floats, 2: of whole numbers, 0: none. */
+static uint8_t may_transform(pw *p, uint32_t s) {
   sliding q;
   atom split;
   int64_t by;
   pass_enter(p, xs(p->m, s)->block);
-  return match(p, s, &q, &split, &by) || split;
+  return !match(p, s, &q, &split, &by) && !split ? 0 : q.whole ? 2 : 1;
 }
 bool pass_winograd(pw *p) {
   u32vec order = {0};
   bool any = false;
   uint8_t *windows = NEWN(p->a, uint8_t, p->m->stages.n + 1);
+  interval_begin(p);
   pass_order(p, &order);
-  for (uint32_t i = 0; i < order.n; i++) any |= windows[order.v[i]] = may_transform(p, order.v[i]);
+  for (uint32_t i = 0; i < order.n; i++) any |= (windows[order.v[i]] = may_transform(p, order.v[i])) != 0;
   if (!any) return false;
   p->line_forms = map_new(p->a);
   p->most_growth = most_growth(p, windows);

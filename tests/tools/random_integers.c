@@ -121,16 +121,32 @@ static void draw_window(instance *q, window *a) {
   while (a->size + a->before + a->after < reach);
   a->out = (a->size + a->before + a->after - reach) / a->stride + 1;
 }
-static void draw_conv(instance *q) {
+/* A window of 3 x 3 of many channels, which may become products with fewer multiplications. */
+static void draw_large_window(instance *q) {
+  q->batch = q->groups = 1, q->axes = 2;
+  q->channels = draw(q, 24, 48), q->features = draw(q, 24, 48);
+  for (uint32_t i = 0; i < 2; i++) {
+    const int64_t size = draw(q, 6, 14), around = draw(q, 0, 2);
+    q->at[i] = (window){.size = size, .kernel = 3, .stride = 1, .dilation = 1, .before = around, .after = around};
+    q->at[i].out = size + 2 * around - 2;
+  }
+}
+static void draw_small_windows(instance *q) {
   const bool depthwise = one_in(q, 4);
   q->batch = one_in(q, 3) ? draw(q, 2, 3) : 1, q->axes = one_in(q, 4) ? 1 : 2;
   q->groups = depthwise ? draw_size(q) : one_in(q, 3) ? draw(q, 2, 6) : 1;
   q->channels = depthwise ? 1 : draw(q, 1, q->groups > 1 ? 20 : 70);
   q->features = depthwise ? draw(q, 1, 2) : draw(q, 1, q->groups > 1 ? 20 : 70);
+  for (uint32_t i = 0; i < q->axes; i++) draw_window(q, &q->at[i]);
+}
+static void draw_conv(instance *q) {
+  if (one_in(q, 6))
+    draw_large_window(q);
+  else
+    draw_small_windows(q);
   int64_t in[4] = {q->batch, q->groups * q->channels}, weights[4] = {q->groups * q->features, q->channels};
   q->depth = q->channels, q->n = q->batch * q->groups * q->features;
   for (uint32_t i = 0; i < q->axes; i++) {
-    draw_window(q, &q->at[i]);
     in[2 + i] = q->at[i].size, weights[2 + i] = q->at[i].kernel;
     q->depth *= q->at[i].kernel, q->n *= q->at[i].out;
   }

@@ -454,6 +454,47 @@ static void test_deep_windows(void **state) {
   assert_int_equal(stages_of_windows(70, 3), 140);
   assert_int_equal(stages_of_windows(8, 40), 16);
 }
+/* A window over whole numbers becomes products with fewer multiplications where the target multiplies i16, in strict
+ * mode, too: exact, whatever the values are. Not where the result, or what is multiplied, might not fit. */
+static void whole_window(const char *x, const char *sum, bool strict, bool taken) {
+  static char text[1 << 17];
+  size_t n = (size_t)snprintf(text, sizeof text, "tensor x: %s input \"x\"\ntensor w: i8[32, 32, 3, 3] const [", x);
+  for (uint32_t k = 0; k < 32 * 32 * 9; k++)
+    n += (size_t)snprintf(text + n, sizeof text - n, "%s%d", k ? ", " : "",
+                          k % 5   ? (int)(k * 2654435761u % 256) - 128
+                          : k % 2 ? 127
+                                  : -128);
+  snprintf(text + n, sizeof text - n,
+           "]\nstage y: i32[o<32, i<13, j<14] = sum[q<32, k<3, l<3] %s * i32(w[o, q, k, l])\n"
+           "stage z: i32[a<32, b<13, c<14] out = max(y[a, b, c], -1000i32)\noutput z \"z\"\n",
+           sum);
+  ctx *c = ctx_new();
+  bool good = false;
+  CTX_TRY(c) {
+    emodule *m = expr_parse(c, text, "whole");
+    if (!m) ctx_unwind(c);
+    pass_check p = {.m = m, .seed = 88172645463325252u, .tolerance = 0, .bytes = true};
+    pc_inputs(&p, ctx_arena(c));
+    pc_reference(&p, ctx_arena(c));
+    expr_optimise(m, 3,
+                  &(expr_observer){.after = pc_after, .env = &p, .strict = strict, .t = target_get(c, "x86-64-v3")});
+    sbuf b = sbuf_new(m->a);
+    expr_print(m, &b, (print_opts){0});
+    good = !p.bad && (strstr(b.s, "stage spread") != NULL) == taken;
+  }
+  CTX_CATCH {}
+  for (const diag *d = diag_first(c); d; d = d->next) printf("whole window:%u: %s\n", d->pos.line, d->text);
+  ctx_free(c);
+  assert_true(good);
+}
+static void test_whole_windows(void **state) {
+  (void)state;
+  for (int strict = 0; strict < 2; strict++) {
+    whole_window("u8[32, 13, 14]", "i32((load x[q, i + k - 1, j + l - 1] else 7u8))", strict, true);
+    whole_window("i8[32, 15, 16]", "i32(x[q, i + k, j + l])", strict, true);
+    whole_window("i16[32, 15, 16]", "i32(x[q, i + k, j + l])", strict, false);
+  }
+}
 /* A window with many taps of which there is no output. */
 static void test_empty_window(void **state) {
   (void)state;
@@ -1384,11 +1425,11 @@ static void test_random(void **state) {
 }
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_examples), cmocka_unit_test(test_golden),       cmocka_unit_test(test_shared),
-      cmocka_unit_test(test_windows),  cmocka_unit_test(test_empty_window), cmocka_unit_test(test_deep_windows),
-      cmocka_unit_test(test_fuel),     cmocka_unit_test(test_narrow),       cmocka_unit_test(test_stored),
-      cmocka_unit_test(test_bytes),    cmocka_unit_test(test_tables),       cmocka_unit_test(test_long_form),
-      cmocka_unit_test(test_extremes), cmocka_unit_test(test_kept_narrow),  cmocka_unit_test(test_kept_both),
-      cmocka_unit_test(test_random)};
+      cmocka_unit_test(test_examples),     cmocka_unit_test(test_golden),        cmocka_unit_test(test_shared),
+      cmocka_unit_test(test_windows),      cmocka_unit_test(test_whole_windows), cmocka_unit_test(test_empty_window),
+      cmocka_unit_test(test_deep_windows), cmocka_unit_test(test_fuel),          cmocka_unit_test(test_narrow),
+      cmocka_unit_test(test_stored),       cmocka_unit_test(test_bytes),         cmocka_unit_test(test_tables),
+      cmocka_unit_test(test_long_form),    cmocka_unit_test(test_extremes),      cmocka_unit_test(test_kept_narrow),
+      cmocka_unit_test(test_kept_both),    cmocka_unit_test(test_random)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
