@@ -667,8 +667,9 @@ EK_API ek_code ek_quantize(ek_model *m, const ek_quantize_options *o, const char
  * A model becomes a step of training: forward, loss, gradient, clipping and update are one compiled program, whose
  * states are the parameters, the optimiser's moments and running statistics. Parameters are the initialisers of floats
  * with an axis at least that the loss depends on. BatchNormalization and Dropout compute what they compute in training.
- * Losses, optimisers and metrics are definitions in the notation, named "NAME" or "NAME:attribute=value,..":
- * ek_load_ops adds others, in the domains einkorn.loss, einkorn.optimizer and einkorn.metric (docs/training.md).
+ * Losses, optimisers and metrics are definitions in the notation, named "NAME" or "NAME:attribute=value,..",
+ * a list of numbers as 1/2/3: ek_load_ops adds others, in the domains einkorn.loss, einkorn.optimizer, einkorn.metric
+ * and einkorn.metric_value (docs/training.md).
  */
 typedef struct ek_trainer ek_trainer;
 typedef struct ek_train_options {
@@ -694,6 +695,10 @@ typedef struct ek_train_options {
   double clip_value; /* each element of a gradient is cut to at most this absolute value; 0 (default): not */
   int accumulate;    /* so many calls of ek_trainer_step make one update, by the mean of their gradients; default 1 */
   uint64_t seed;     /* of random masks */
+  /* The decay of averages of the parameters, such as 0.999: in each update average = ema*average + (1 - ema)*parameter,
+   * in the first one the parameter; evaluation and ek_trainer_save use the averages, which are the tensors
+   * PARAMETER.ema. 0 (default): none */
+  double ema;
 } ek_train_options;
 EK_API void ek_train_options_init(ek_train_options *o);                     /* the defaults */
 EK_API void ek_train_options_init_sized(ek_train_options *o, size_t bytes); /* the same of a struct of so many bytes */
@@ -710,9 +715,23 @@ EK_API ek_code ek_trainer_step(ek_trainer *t, const ek_array *batch, size_t n, d
  * Their sizes may differ from those of a step, as those of the last batch of a set do: the first call with some sizes
  * compiles the model for them, and the last four are kept. */
 EK_API ek_code ek_trainer_evaluate(ek_trainer *t, const ek_array *batch, size_t n, double *loss);
-/* Sums of metric i (by its place in ek_train_options.metrics) of the last step or evaluation, as its definition says:
- * the first is a numerator, the second a denominator. Valid until the next call on the trainer. EK_USAGE */
+/* Sums of metric i (by its place in ek_train_options.metrics) of the last step or evaluation, as its definition says;
+ * those of several batches add up. Valid until the next call on the trainer. EK_USAGE */
 EK_API ek_code ek_trainer_metric(ek_trainer *t, size_t i, const double **sums, size_t *n);
+/* The value that metric i has for these sums: what its definition in einkorn.metric_value computes of them, or the
+ * first divided by the second. EK_USAGE; EK_SHAPE: it cannot be of so many sums */
+EK_API ek_code ek_trainer_metric_value(ek_trainer *t, size_t i, const double *sums, size_t n, double *value);
+/* The learning rate of a step, by a schedule: "NAME" or "NAME:attribute=number,..", such as "cosine:warmup=100"
+ * (docs/training.md lists them). A function of its arguments alone, so that a training goes on where it stopped. */
+typedef struct ek_schedule_point {
+  double base;          /* the learning rate that the schedule changes */
+  int64_t step;         /* updates so far: 0 for the first */
+  int64_t total;        /* updates in all, at least 1 */
+  const double *losses; /* validation losses so far, the oldest first: "plateau" asks for them; may be NULL */
+  size_t loss_count;    /* how many */
+} ek_schedule_point;
+/* EK_USAGE: no such schedule or attribute, or a number outside of what it may be */
+EK_API ek_code ek_schedule_rate(ek_session *s, const char *text, const ek_schedule_point *at, double *rate);
 EK_API int64_t ek_trainer_steps(const ek_trainer *t); /* updates so far */
 /* Everything that changes from step to step: parameters under the names of their initialisers, running statistics, and
  * the optimiser's states, named PARAMETER.STATE. */

@@ -203,7 +203,7 @@ class Trainer:
         return new if sums is None else [tuple(map(sum, zip(a, b))) for a, b in zip(sums, new)]
 
     def _values(self, sums):
-        return {name: row[0] / row[1] if row[1] else float("nan") for name, row in zip(self._metrics, sums)}
+        return {name: self._core.metric_value(i, sums[i]) for i, name in enumerate(self._metrics)}
 
     def metrics(self):
         """The metrics of the last step or evaluation: a dict of numbers by name."""

@@ -164,6 +164,28 @@ static PyObject *trainer_metric(PyObject *self, PyObject *number) { /* metric(i)
   return all;
 }
 
+static PyObject *trainer_metric_value(PyObject *self, PyObject *args) { /* metric_value(i, sums) -> number */
+  trainer_object *x = (trainer_object *)self;
+  PyObject *list;
+  Py_ssize_t i;
+  double value = 0;
+  if (!PyArg_ParseTuple(args, "nO", &i, &list)) return NULL;
+  PyObject *all = PySequence_Tuple(list);
+  if (!all) return NULL;
+  const size_t n = (size_t)PyTuple_Size(all);
+  double *sums = PyMem_Calloc(n + 1, sizeof *sums);
+  if (!sums) PyErr_NoMemory();
+  for (size_t k = 0; sums && k < n; k++) sums[k] = PyFloat_AsDouble(PyTuple_GetItem(all, (Py_ssize_t)k));
+  if (!PyErr_Occurred() && trainer_take(x)) {
+    const ek_code code = ek_trainer_metric_value(x->t, (size_t)i, sums, n, &value);
+    if (code) trainer_failed(x, code);
+    trainer_give(x);
+  }
+  PyMem_Free(sums);
+  Py_DECREF(all);
+  return PyErr_Occurred() ? NULL : PyFloat_FromDouble(value);
+}
+
 /* ---- what changes ------------------------------------------------------------------------------ */
 static bool trained(const ek_array *a, tensor *t) {
   ek_tensor_info info = {.name = a->name, .type = a->type, .rank = a->rank};
@@ -254,17 +276,12 @@ static PyObject *trainer_report(PyObject *self, PyObject *none) {
   return dict;
 }
 static PyMethodDef methods[] = {
-    {"step", trainer_step, METH_VARARGS, NULL},
-    {"evaluate", trainer_evaluate, METH_O, NULL},
-    {"metric", trainer_metric, METH_O, NULL},
-    {"tensors", trainer_tensors, METH_NOARGS, NULL},
-    {"get", trainer_get, METH_O, NULL},
-    {"set", trainer_set, METH_VARARGS, NULL},
-    {"steps", trainer_steps, METH_VARARGS, NULL},
-    {"save", trainer_save, METH_VARARGS, NULL},
-    {"report", trainer_report, METH_NOARGS, NULL},
-    {"close", trainer_close, METH_NOARGS, NULL},
-    {NULL, NULL, 0, NULL},
+    {"step", trainer_step, METH_VARARGS, NULL},      {"evaluate", trainer_evaluate, METH_O, NULL},
+    {"metric", trainer_metric, METH_O, NULL},        {"metric_value", trainer_metric_value, METH_VARARGS, NULL},
+    {"tensors", trainer_tensors, METH_NOARGS, NULL}, {"get", trainer_get, METH_O, NULL},
+    {"set", trainer_set, METH_VARARGS, NULL},        {"steps", trainer_steps, METH_VARARGS, NULL},
+    {"save", trainer_save, METH_VARARGS, NULL},      {"report", trainer_report, METH_NOARGS, NULL},
+    {"close", trainer_close, METH_NOARGS, NULL},     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot slots[] = {
     {Py_tp_new, trainer_new}, {Py_tp_dealloc, trainer_dealloc}, {Py_tp_methods, methods}, {0, NULL}};

@@ -179,6 +179,19 @@ static void left_out_rows(arena *a, sbuf *b) {
       sb_fmt(b, "| com.microsoft::%s | %s |\n", name, left_out[i].why);
   }
 }
+/* What definitions say of themselves. */
+static void doc_rows(const oplib *all, arena *a, sbuf *b) {
+  sb_put(b, "\n## What definitions say of themselves\n\n| definition | attributes | text |\n|---|---|---|\n");
+  for (uint32_t i = 0; i < notation_count(all); i++) {
+    const opdef *d = notation_nth(all, i);
+    const char *domain = opdef_domain(d);
+    if (!opdef_doc(d)[0]) continue;
+    sbuf attrs = sbuf_new(a);
+    opdef_attributes(d, &attrs);
+    sb_fmt(b, "| %s%s%s | %s%s%s | %s |\n", domain, domain[0] ? "::" : "", opdef_name(d), attrs.n ? "`" : "",
+           attrs.n ? cell(a, attrs.s) : "", attrs.n ? "`" : "", cell(a, opdef_doc(d)));
+  }
+}
 static void replaced_rows(sbuf *b) {
   const char *domain, *op, *by;
   for (uint32_t i = 0; (by = onnx_replaced(i, &domain, &op)); i++)
@@ -229,4 +242,5 @@ void ops_table(ctx *c, oplib *(*make)(ctx *c, void *env), void *env, sbuf *b) {
   }
   replaced_rows(b);
   left_out_rows(a, b);
+  doc_rows(all, a, b);
 }

@@ -7,6 +7,7 @@
  *      of a set is smaller. Its parameters are inputs, bound to what the step's states hold.
  */
 #include "driver/driver.h"
+#include "driver/train_value.h"
 #include "onnx/onnx.h"
 #include "train/train.h"
 #include <math.h>
@@ -125,6 +126,7 @@ static ek_code plan(ek_trainer *t) {
     fix_sizes(t);
     t->plan.freeze = copy_texts(t, t->want.freeze);
     t->plan.output = t->want.output ? arena_strdup(t->a, t->want.output) : NULL;
+    t->plan.ema = t->want.ema;
     t->plan.clip_norm = t->want.clip_norm, t->plan.clip_value = t->want.clip_value;
     t->plan.accumulate = t->want.accumulate;
   }
@@ -150,6 +152,8 @@ static ek_code check_options(ek_trainer *t, const ek_train_options *given) {
   if (t->want.batch_count && !t->want.batch) return session_null(s);
   if (!(t->want.clip_norm >= 0 && t->want.clip_value >= 0))
     return session_fail(s, EK_USAGE, "ek_train_options: clip_norm and clip_value are 0 or above");
+  if (!(t->want.ema >= 0 && t->want.ema < 1))
+    return session_fail(s, EK_USAGE, "ek_train_options: ema is at least 0 and below 1");
   if (t->want.accumulate < 1)
     return session_fail(s, EK_USAGE, "ek_train_options: accumulate is at least 1, not %d", t->want.accumulate);
   t->o.cache = NULL, t->o.watch = NULL, t->o.states = NULL, t->o.stop_after = NULL, t->o.pass = NULL;
@@ -297,6 +301,16 @@ static ek_code find_evaluation(ek_trainer *t, const ek_array *batch, size_t n) {
   t->checks[0] = found;
   return EK_OK;
 }
+/* What a parameter or statistic is for inference: the average, where there is one. */
+static ek_code for_inference(const ek_trainer *t, const char *name, ek_array *x) {
+  const size_t n = strlen(name);
+  const char *from = name;
+  for (uint32_t i = 0; t->plan.ema > 0 && t->steps && i < t->made.moments.n; i++) {
+    const char *moment = t->made.moments.v[i];
+    if (!strncmp(moment, name, n) && !strcmp(moment + n, "." TRAIN_AVERAGE)) from = moment;
+  }
+  return ek_run_snapshot(t->run, from, x);
+}
 /* The parameters of the evaluated model are what the states of the step hold. */
 static ek_code bind_parameters(const ek_trainer *t, const evaluation *v) {
   const strvec *const lists[] = {&t->made.parameters, &t->made.statistics};
@@ -305,7 +319,7 @@ static ek_code bind_parameters(const ek_trainer *t, const evaluation *v) {
       ek_array x;
       const int32_t in = ek_module_find_input(v->code, lists[k]->v[i]);
       if (in < 0) continue;
-      ek_code e = ek_run_snapshot(t->run, lists[k]->v[i], &x);
+      ek_code e = for_inference(t, lists[k]->v[i], &x);
       if (e) return run_failed(t, t->run, e);
       e = ek_run_bind_input(v->run, in, x.data);
       if (e) return run_failed(t, v->run, e);
@@ -342,6 +356,26 @@ ek_code ek_trainer_metric(ek_trainer *t, size_t i, const double **sums, size_t *
   for (size_t k = 0; k < *n; k++) t->sums[k] = number_of(&x, (int64_t)k);
   *sums = t->sums;
   return EK_OK;
+}
+static double value_of(ctx *c, const ek_trainer *t, size_t i, const double *sums, size_t n) {
+  const ops_sources ops = own_ops_sources(c, t->m->ops, t->m->nops);
+  return train_metric_value(c, pipe_library(c, &ops), &t->plan.metrics[i], sums, n);
+}
+ek_code ek_trainer_metric_value(ek_trainer *t, size_t i, const double *sums, size_t n, double *value) {
+  if (!t || !sums || !value) return session_null(t ? t->m->s : NULL);
+  if (i >= t->plan.nmetrics)
+    return session_fail(t->m->s, EK_USAGE, "metric %zu of a trainer with %u", i, t->plan.nmetrics);
+  ctx *c = session_ctx(t->m->s);
+  if (!c) return session_fail(t->m->s, EK_MEMORY, "out of memory");
+  volatile ek_code e = EK_FAILED;
+  CTX_TRY(c) {
+    *value = value_of(c, t, i, sums, n);
+    e = EK_OK;
+  }
+  CTX_CATCH {}
+  e = session_done(t->m->s, c, e);
+  ctx_free(c);
+  return e;
 }
 
 /* ---- what changes ---------------------------------------------------------------------------- */
@@ -402,7 +436,7 @@ static ek_code write(pipeline *p, void *env) {
     ek_trained_kind kind;
     ek_array x;
     const char *name = tensor_name(t, i, &kind);
-    const ek_code e = ek_run_snapshot(t->run, name, &x);
+    const ek_code e = for_inference(t, name, &x);
     if (e) ctx_fail(p->c, (ecode)e, "%s", ek_run_message(t->run));
     for (uint32_t k = 0; k < p->g->values.n; k++) {
       value *v = p->g->values.v[k];

@@ -93,6 +93,12 @@ attr *node_set_ints(graph *g, node *n, const char *name, const int64_t *v, uint3
   a->ints = arena_dup(ctx_arena(g->c), v, count * sizeof *v);
   return a;
 }
+attr *node_set_floats(graph *g, node *n, const char *name, const double *v, uint32_t count) {
+  attr *a = put(g, n, name, AK_FLOATS);
+  a->n = count;
+  a->floats = arena_dup(ctx_arena(g->c), v, count * sizeof *v);
+  return a;
+}
 attr *node_set_strings(graph *g, node *n, const char *name, const char *const *v, uint32_t count) {
   attr *a = put(g, n, name, AK_STRINGS);
   a->n = count;

@@ -110,6 +110,7 @@ attr *node_set_int(graph *g, node *n, const char *name, int64_t v);
 attr *node_set_float(graph *g, node *n, const char *name, double v);
 attr *node_set_string(graph *g, node *n, const char *name, const char *v);
 attr *node_set_ints(graph *g, node *n, const char *name, const int64_t *v, uint32_t count);
+attr *node_set_floats(graph *g, node *n, const char *name, const double *v, uint32_t count);
 attr *node_set_strings(graph *g, node *n, const char *name, const char *const *v, uint32_t count);
 void node_remove_attr(node *n, const char *name);
 graph *graph_root(graph *g);

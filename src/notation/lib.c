@@ -189,6 +189,8 @@ const opdef *notation_find(const oplib *lib, const char *domain, const char *nam
 }
 
 const opdef *lib_called(const oplib *lib, const opdef *caller, const char *name) {
+  const char *sep = strstr(name, "::");
+  if (sep) return notation_find(lib, arena_strndup(lib->a, name, (size_t)(sep - name)), sep + 2);
   const opdef *d = notation_find(lib, "", name);
   return d || !caller || !caller->domain[0] ? d : notation_find(lib, caller->domain, name);
 }

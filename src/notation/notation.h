@@ -57,6 +57,7 @@ bool opdef_broadcasts(const opdef *d, uint32_t input, uint32_t output);
 const char *opdef_doc(const opdef *d);     /* "" if none */
 void opdef_print(const opdef *d, sbuf *b); /* canonical source text; parses back to the same definition */
 void opdef_signature(const opdef *d, sbuf *b);
+void opdef_attributes(const opdef *d, sbuf *b); /* `axis: int = 1, mode: str`: as in the signature */
 
 typedef enum { SK_NONE, SK_INT, SK_FLOAT, SK_STRING, SK_INTS, SK_FLOATS, SK_STRINGS, SK_TENSOR } skind;
 typedef struct sattr {

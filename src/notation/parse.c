@@ -239,6 +239,7 @@ static ast *prim(parser *p) {
     return e;
   case T_STR:
     p->i++;
+    if (is(p, P_LPAREN)) return call(p, t); /* "domain::NAME"(..) */
     e = node(p, A_STR, t);
     e->name = t->s;
     return e;

@@ -152,7 +152,7 @@ static void pexpr(const ast *e, int prec, sbuf *b) {
     break;
   }
   case A_CALL:
-    sb_fmt(b, "%s(", e->name);
+    sb_fmt(b, strstr(e->name, "::") ? "\"%s\"(" : "%s(", e->name);
     pelems(e->el, e->nel, b);
     for (uint32_t i = 0; i < e->nkw; i++) {
       sb_fmt(b, "%s%s = ", i ? ", " : "; ", e->kw[i].name);
@@ -293,6 +293,12 @@ static void pparam(const param *p, sbuf *b) {
   if (p->optional) sb_put(b, " ?");
   if (p->def) sb_put(b, " = "), pexpr(p->def, 0, b);
 }
+void opdef_attributes(const opdef *d, sbuf *b) {
+  for (uint32_t i = 0; i < d->nattr; i++) {
+    if (i) sb_put(b, ", ");
+    pparam(&d->attr[i], b);
+  }
+}
 void opdef_signature(const opdef *d, sbuf *b) {
   if (*d->domain)
     sb_fmt(b, "\"%s::%s\"", d->domain, d->name);
@@ -307,10 +313,8 @@ void opdef_signature(const opdef *d, sbuf *b) {
     if (i) sb_put(b, ", ");
     pparam(&d->in[i], b);
   }
-  for (uint32_t i = 0; i < d->nattr; i++) {
-    sb_put(b, i ? ", " : "; ");
-    pparam(&d->attr[i], b);
-  }
+  if (d->nattr) sb_put(b, "; ");
+  opdef_attributes(d, b);
   sb_putc(b, ')');
   for (uint32_t i = 0; i < d->nout; i++) {
     sb_put(b, i ? ", " : " -> ");

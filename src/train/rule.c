@@ -13,18 +13,33 @@ static const opdef *find(ctx *c, const oplib *lib, const char *domain, const cha
   ctx_fail(c, E_USAGE, "there is no %s of the name '%s'%s; there are %s, and definitions of the domain %s of your own",
            what, name, notation_meant(lib, ctx_arena(c), domain, name), b.s, domain);
 }
+/* "1", or "1/2/3": a list. false: no such numbers */
+static bool read_numbers(ctx *c, const char *text, sattr *s) {
+  VEC(int64_t) whole = {0};
+  VEC(double) real = {0};
+  for (const char *p = text;; p++) {
+    char *end = NULL;
+    if (s->kind == SK_FLOAT)
+      s->f = strtod(p, &end), vec_push(ctx_arena(c), real, s->f);
+    else
+      s->i = strtoll(p, &end, 0), vec_push(ctx_arena(c), whole, s->i);
+    if (end == p || (*end && *end != '/')) return false;
+    p = end;
+    if (!*p) break;
+  }
+  s->n = whole.n + real.n, s->ints = whole.v, s->floats = real.v;
+  if (s->n > 1) s->kind = s->kind == SK_FLOAT ? SK_FLOATS : SK_INTS;
+  return true;
+}
 static sattr read_attribute(ctx *c, const opdef *d, const char *name, const char *text) {
   strvec known = {0};
-  char *end = NULL;
   for (uint32_t i = 0; i < opdef_attrs(d); i++) {
     skind kind;
     const char *its = opdef_attr(d, i, &kind);
     vec_push(ctx_arena(c), known, its);
     if (strcmp(its, name) != 0) continue;
     sattr s = {.name = its, .kind = kind, .s = text};
-    if (kind == SK_FLOAT) s.f = strtod(text, &end);
-    if (kind == SK_INT) s.i = strtoll(text, &end, 0);
-    if (kind == SK_STRING || (kind != SK_NONE && end && end != text && !*end)) return s;
+    if (kind == SK_STRING || (kind != SK_NONE && read_numbers(c, text, &s))) return s;
     ctx_fail(c, E_USAGE, "%s: attribute %s=%s: %s is expected", opdef_name(d), name, text,
              kind == SK_INT     ? "an integer"
              : kind == SK_FLOAT ? "a number"
@@ -64,6 +79,8 @@ node *train_add_rule(graph *g, const train_rule *r, const char *name, value *con
     const sattr *s = &r->attrs[i];
     if (s->kind == SK_INT) node_set_int(g, x, s->name, s->i);
     if (s->kind == SK_FLOAT) node_set_float(g, x, s->name, s->f);
+    if (s->kind == SK_INTS) node_set_ints(g, x, s->name, s->ints, s->n);
+    if (s->kind == SK_FLOATS) node_set_floats(g, x, s->name, s->floats, s->n);
     if (s->kind == SK_STRING) node_set_string(g, x, s->name, s->s);
   }
   return x;

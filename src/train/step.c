@@ -163,6 +163,15 @@ static const train_rule *rule_of(const builder *b, const value *p) {
     if (train_matches((const char *const[]){b->p->groups[i].pattern, NULL}, p->source)) return &b->p->groups[i].rule;
   return &b->p->optimizer;
 }
+/* A state that follows the parameter, whose next value this is. */
+static void average(builder *b, const value *p, value *next) {
+  value *old = moment(b, p, TRAIN_AVERAGE);
+  node *x = graph_node(b->g, "average", "einkorn.train", about(b, "average", p));
+  value *const in[] = {old, next, b->count};
+  for (int k = 0; k < 3; k++) vec_push(b->a, x->in, in[k]);
+  node_set_float(b->g, x, "decay", b->p->ema);
+  tie(b, old, result(b, x, about(b, "new", old)));
+}
 static void add_update(builder *b, uint32_t i) {
   value *p = b->parameters.v[i];
   const train_rule *r = rule_of(b, p);
@@ -172,6 +181,7 @@ static void add_update(builder *b, uint32_t i) {
   for (uint32_t k = 4; k < n; k++) in[k] = moment(b, p, opdef_input(r->d, k));
   node *x = train_add_rule(b->g, r, about(b, "update", p), in, n);
   for (uint32_t k = 0; k < n - 3; k++) next[k] = result(b, x, about(b, "new", k ? in[3 + k] : p));
+  if (b->p->ema > 0) average(b, p, next[0]);
   for (uint32_t k = 0; k < n - 3; k++) tie(b, k ? in[3 + k] : p, next[k]);
 }
 static void check_optimizer(const builder *b, const train_rule *r) {

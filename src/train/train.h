@@ -9,8 +9,9 @@
  *   einkorn.loss       (prediction, any other inputs; attributes) -> L: T[]
  *   einkorn.optimizer  (lr: f64[], step: i64[], X, G, states..; attributes) -> X2, the states after the step
  *   einkorn.metric     (prediction, any other inputs; attributes) -> sums over the samples: T[k]
- * step counts from 1. States have the sizes of X, and begin with zeros. The first two elements of a metric's sums are
- * a numerator and a denominator; sums of several batches add up.
+ *   einkorn.metric_value  (sums: f64[k]; attributes of the metric) -> its value: f64[]
+ * step counts from 1. States have the sizes of X, and begin with zeros. Sums of several batches add up; where a metric
+ * has no definition of its value, it is the first sum divided by the second.
  * A definition of the user is found in the same way.
  */
 #ifndef EK_TRAIN_H
@@ -21,6 +22,7 @@
 #define TRAIN_LOSS_DOMAIN "einkorn.loss"
 #define TRAIN_OPTIMIZER_DOMAIN "einkorn.optimizer"
 #define TRAIN_METRIC_DOMAIN "einkorn.metric"
+#define TRAIN_VALUE_DOMAIN "einkorn.metric_value"
 
 /* ---- rule.c: a definition and values of its attributes ---------------------------------------- */
 typedef struct train_rule {
@@ -28,12 +30,24 @@ typedef struct train_rule {
   sattr *attrs;   /* attributes that were given */
   uint32_t n;     /* how many */
 } train_rule;
-/* "NAME" or "NAME:attribute=value,..": a definition of this domain. what: "loss", for messages. Unwinds (E_USAGE). */
+/* "NAME" or "NAME:attribute=value,..": a definition of this domain; a list of numbers is "1/2/3".
+ * what: "loss", for messages. Unwinds (E_USAGE). */
 train_rule train_parse_rule(ctx *c, const oplib *lib, const char *domain, const char *what, const char *text);
 /* "attribute=value,..": more attributes, which replace those of the rule */
 train_rule train_refine_rule(ctx *c, const train_rule *r, const char *text);
 /* A node of the graph that calls it; its outputs are not there yet. */
 node *train_add_rule(graph *g, const train_rule *r, const char *name, value *const *in, uint32_t n);
+
+/* ---- schedule.c: learning rates ---------------------------------------------------------------- */
+typedef struct train_moment { /* where a training stands */
+  double base;                /* the learning rate that the schedule changes */
+  int64_t step;               /* updates so far */
+  int64_t total;              /* updates in all */
+  const double *losses;       /* validation losses so far, the oldest first */
+  size_t nlosses;             /* how many */
+} train_moment;
+/* The rate of the next update, by "NAME" or "NAME:attribute=number,..". Unwinds (E_USAGE). */
+double train_schedule_rate(ctx *c, const char *text, const train_moment *m);
 
 /* ---- step.c ----------------------------------------------------------------------------------- */
 /* Names of what a step has beside the model's inputs and the loss's. */
@@ -43,6 +57,7 @@ node *train_add_rule(graph *g, const train_rule *r, const char *name, value *con
 #define TRAIN_UPDATE "train.last"    /* input bool[]: the last of the batches whose gradients are added up; only then */
 #define TRAIN_LOSS "train.loss"      /* output: the loss */
 #define TRAIN_NORM "train.norm"      /* output: the norm of the gradient, before it is clipped; only where it is */
+#define TRAIN_AVERAGE "ema"          /* PARAMETER.ema: state, the average of a parameter */
 #define TRAIN_METRIC "train.metric." /* outputs, with the number of the metric behind it */
 
 typedef struct train_group { /* parameters with other attributes of the optimiser */
@@ -63,6 +78,7 @@ typedef struct train_plan {
   const char *const *freeze; /* patterns of names of parameters that stay as they are, NULL-terminated; NULL: none */
   double clip_norm;          /* gradients are scaled down to this norm of all together; 0: not */
   double clip_value;         /* each element of a gradient is cut to this absolute value; 0: not */
+  double ema;                /* decay of the parameters' averages; 0: there are none */
   int64_t accumulate;        /* an update follows from the gradients' mean over so many runs */
   bool evaluate;             /* no step: loss, metrics and outputs of the model as it is; parameters are inputs */
 } train_plan;

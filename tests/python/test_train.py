@@ -125,6 +125,9 @@ class Steps(unittest.TestCase):
         d = data(11)
         t = Trainer(LINEAR, loss="mse", batch={k: v[:4] for k, v in d.items()})
         self.assertAlmostEqual(t.evaluate(d), Plain().loss(**d), places=12)
+        t = Trainer(LINEAR, loss="mse", metrics=["r2"], batch={k: v[:4] for k, v in d.items()})
+        loss, away = t.evaluate(d), d["target"] - d["target"].mean()
+        self.assertAlmostEqual(t.metrics()["r2"], 1 - loss / (away**2).mean(), places=12)  # no quotient of two sums
         d = digits()
         t = Trainer(DIGITS, loss="cross_entropy", output="logits", metrics=["accuracy"],
                     batch={k: v[:5] for k, v in d.items()})

@@ -323,7 +323,7 @@ static void refused(void **state) {
       {"mse", "momentum:momentum=x", NULL, EK_USAGE, "momentum=x: a number is expected"},
       {"mse", "momentum:nesterov", NULL, EK_USAGE, "ATTRIBUTE=VALUE is expected"},
       {"mse", "sgd", "ww", EK_USAGE, "freeze ww: the model has no initialiser of that name"},
-      {"cross_entropy", "sgd", NULL, EK_SHAPE, "target"},
+      {"nll", "sgd", NULL, EK_SHAPE, "target"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const char *const freeze[] = {cases[i].freeze, NULL};
