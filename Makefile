@@ -2,7 +2,8 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
-PACKAGES := gcc libc6-dev binutils cmake ninja-build libllvm19 lld-19 zlib1g-dev libmd-dev libcmocka-dev
+PACKAGES := gcc libc6-dev binutils cmake ninja-build libllvm19 lld-19 zlib1g-dev libmd-dev libcmocka-dev \
+  libpng-dev libjpeg62-turbo-dev
 # what some tests need, and skip without
 TEST_PACKAGES := clang-format-19 g++ pkg-config man-db zsh fish strace util-linux clang-19 libclang-rt-19-dev \
   valgrind python3-venv python3-dev doxygen

@@ -17,7 +17,7 @@ while getopts t:fb:k:cj: o; do case $o in t) seconds=$OPTARG;; f) fixed=1;; b) b
   coverage=1;; j) jobs=$OPTARG;; *) exit 2;; esac; done
 shift $((OPTIND - 1))
 [ -n "$build" ] || build=$here/../build-fuzz${coverage:+-coverage}
-all='arrays saved target schedules program loop expr notation graph import onnx'
+all='arrays data saved target schedules program loop expr notation graph import onnx'
 targets=${*:-$all}
 set -- $targets
 skip() { echo "skipped: $1"; echo "0 passed, 0 failed, $(wc -w <<<"$targets") skipped"; exit 0; }
@@ -55,6 +55,13 @@ if ! made; then
   cp "$here"/fuzz/seeds/*.ek "$keep/notation"
   for t in graph expr loop program; do cp "$here"/fuzz/seeds/*."$t" "$keep/$t" 2>/dev/null; done
   cp "$here"/fuzz/seeds/*.{npz,pb} "$keep/arrays"
+  cp "$here"/data/*.{png,jpg} "$keep/data"
+  printf 'width,"a ""b""",kind\r\n1.5,-2e3,versicolor\r\n\r\n"2", .25 ,"se,sa"\n3,4,\n' >"$keep/data/quoted.csv"
+  printf 'a;b;y\n1;2;3\n-4;5e1;6\n0;0;0.5\n' >"$keep/data/numbers.csv"
+  printf '\0\0\x08\x03\0\0\0\x02\0\0\0\x02\0\0\0\x03abcdefghijkl' >"$keep/data/images.idx"
+  printf '\0\0\x0d\x01\0\0\0\x02\x3f\x80\0\0\x40\0\0\0' >"$keep/data/floats.idx"
+  gzip -nc "$keep/data/images.idx" >"$keep/data/images.gz"
+  printf 'Va\nab\n\\n\n\\x62\nV\n\\\\\nx\n6\n2\nn' >"$keep/data/words"
   for f in 0 1 2 3 4 5 6 7 8; do printf "\\x0$f\\x20" >"$keep/saved/$f"; done
   for f in host c x86-64-v4; do printf %s $f >"$keep/target/$f"; done
   for f in mlp_opset12 attention_causal cnn_opset11 lstm_forward
@@ -94,8 +101,8 @@ if ! made; then
 fi
 
 # of a fixed pass: each 5 to 60 s
-declare -A inputs=([arrays]=12000 [saved]=6000 [target]=6000 [schedules]=6000 [program]=5000 [loop]=7000 [expr]=9000 \
-  [notation]=2400 [graph]=3000 [import]=16000 [onnx]=4000)
+declare -A inputs=([arrays]=12000 [data]=6000 [saved]=6000 [target]=6000 [schedules]=6000 [program]=5000 [loop]=7000 \
+  [expr]=9000 [notation]=2400 [graph]=3000 [import]=16000 [onnx]=4000)
 changed() { # TARGET: the inputs of its fixed pass, as files
   mkdir -p "$keep/changed/$1"
   EK_FUZZ_CHANGED=$keep/changed/$1 EK_FUZZ_TIMES=$((inputs[$1] / $(ls "$keep/$1" | wc -l) + 1)) \

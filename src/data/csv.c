@@ -203,7 +203,7 @@ static void check_like(const reader *r, const dataset *d, const strvec *names) {
       ctx_fail(r->c, E_SHAPE, "%s: column %u is %s; in %s it is %s", r->file, i + 1,
                i < names->n ? names->v[i] : "missing", d->like->path, i < x->elements ? x->components[i] : "missing");
 }
-static void add_columns(const reader *r, dataset *d, const source *s, const table *t) {
+static void add_columns(const reader *r, dataset *d, const data_source *s, const table *t) {
   arena *a = ctx_arena(r->c);
   const char *target = t->names.v[t->target];
   strvec names = {0};
@@ -221,7 +221,7 @@ static void add_columns(const reader *r, dataset *d, const source *s, const tabl
   y.data = t->all_ints ? (const void *)t->ints : t->numbers;
   dataset_add(r->c, d, s->path, target, &y);
 }
-void read_csv(ctx *c, dataset *d, const source *s) {
+void read_csv(ctx *c, dataset *d, const data_source *s) {
   arena *a = ctx_arena(c);
   reader r = {.c = c, .file = s->path, .p = s->content.p, .end = s->content.p + s->content.n, .row = 1};
   if (s->content.n >= 3 && !memcmp(r.p, "\xef\xbb\xbf", 3)) r.p += 3; /* a byte order mark */
@@ -244,7 +244,7 @@ void read_csv(ctx *c, dataset *d, const source *s) {
   if (!t.rows) ctx_fail(c, E_IO, "%s: the CSV file has a header and no samples", s->path);
   add_columns(&r, d, s, &t);
 }
-bool is_csv(const source *s) {
+bool is_csv(const data_source *s) {
   const size_t n = strlen(s->path);
   const bool packed = n > 3 && !strcmp(s->path + n - 3, ".gz");
   const char *end = s->path + n - (packed ? 3 : 0);

@@ -1,8 +1,8 @@
 /* data: *what are the samples?* Data sets in files, the order of their samples, what a batch is made of.
  *
  * A data set is a table. Its rows are samples; a column holds a tensor for each sample, all of one shape and element
- * type. Columns come from .npy and .npz arrays, CSV and IDX files (docs/data.md). What is read where it lies stays in
- * the mapped file.
+ * type. Columns come from .npy and .npz arrays, CSV and IDX files, folders of images and texts (docs/data.md). What is
+ * read where it lies stays in the mapped file; images are decoded when they are read.
  * After dataset_open a data set does not change, and any number of threads may read it. It lives as long as the
  * context that opened it.
  * Everything random is a function of a seed and of the place where it is used, with no state: reading may begin at any
@@ -14,14 +14,27 @@
 #include "base/base.h"
 
 /* ---- options --------------------------------------------------------------------------------- */
+/* Changes of samples by chance; all zeros: none. */
+typedef struct dataset_augment {
+  bool flip;     /* the mirror image, left to right, of every other sample */
+  uint32_t crop; /* moves by up to so many rows and columns; what comes in is 0. 0: none */
+  double noise;  /* standard deviation of normal noise, in the units of what is read; 0: none */
+} dataset_augment;
 /* How a data set is read; all zeros are the defaults. */
 typedef struct dataset_options {
-  const char *target; /* name of the target column; NULL: the last column */
-  double split;       /* fraction of the samples that is held out, less than 1; 0: none */
-  bool standardize;   /* whoever reads inputs of floats asks for mean 0 and standard deviation 1 */
+  const char *target;      /* name of the target column; NULL: the last column */
+  double split;            /* fraction of the samples that is held out, less than 1; 0: none */
+  bool standardize;        /* whoever reads inputs of floats asks for mean 0 and standard deviation 1 */
+  uint32_t image_height;   /* rows that images are resized to; 0: those of the first image, which all must have */
+  uint32_t image_width;    /* columns, with image_height */
+  uint32_t image_channels; /* 1: gray, 3: RGB; 0: those of the first image */
+  dataset_augment augment; /* of the inputs in training */
+  int64_t sequence;        /* tokens of a sample of text; 0: it is no text */
+  const char *vocabulary;  /* file with a token in each line; NULL: tokens are bytes */
 } dataset_options;
-/* Sets the option NAME (of the program's --NAME: target, split, standardize) from its text; value NULL: there is none.
- * The text is borrowed. False: no option of data sets has this name. E_USAGE: the text is not one of its values. */
+/* Sets the option NAME (of the program's --NAME: target, split, standardize, image-size, augment, sequence, vocabulary)
+ * from its text; value NULL: there is none. The text is borrowed. False: no option of data sets has this name. E_USAGE:
+ * the text is not one of its values. */
 bool dataset_option(ctx *c, dataset_options *o, const char *name, const char *value);
 
 /* ---- data sets ------------------------------------------------------------------------------- */
@@ -34,7 +47,7 @@ typedef struct dataset_column {
   int64_t elements;              /* elements of one sample: the product of the sizes */
   const char *const *components; /* name of each element: the header of a CSV file; NULL: they have none */
   const char *const *labels;     /* text of each class, in sorted order; NULL: values are no classes with a text */
-  uint32_t classes;              /* number of labels; 0: none */
+  uint32_t classes;              /* values are 0 to classes - 1: labels, or tokens of a text; 0: not known */
 } dataset_column;
 
 /* Opens PATH: a file or folder; or several with a comma between them, each [NAME=]FILE[:MEMBER], whose columns stand
@@ -66,6 +79,16 @@ dataset_transform dataset_converted(const dataset *d, uint32_t column, etype typ
  * data set's. E_SHAPE: a value is none of the wanted type. */
 void dataset_read(ctx *c, const dataset *d, uint32_t column, int64_t i, const dataset_transform *t, void *out);
 
+/* Which sample, and what its random numbers are a function of. */
+typedef struct dataset_draw {
+  uint64_t seed, epoch;
+  int64_t sample;
+} dataset_draw;
+/* The same with augmentation, g NULL: none. E_USAGE: the column's samples have less than two axes to flip or crop, or
+ * noise is asked for in integers. */
+void dataset_read_augmented(ctx *c, const dataset *d, uint32_t column, const dataset_draw *r,
+                            const dataset_transform *t, const dataset_augment *g, void *out);
+
 /* Which samples: a part of a data set. */
 typedef struct dataset_part {
   const int64_t *samples; /* their numbers, ascending; NULL: 0 to n - 1 */
@@ -86,4 +109,43 @@ dataset_transform dataset_standardized(arena *a, const dataset *d, uint32_t colu
 /* ---- order ----------------------------------------------------------------------------------- */
 /* The number in 0 to n - 1 at a position of an epoch: for each seed and epoch a permutation. */
 int64_t dataset_shuffled(uint64_t seed, uint64_t epoch, int64_t n, int64_t position);
+
+/* ---- batches --------------------------------------------------------------------------------- */
+/* One tensor of a batch: samples of a column, one after the other. */
+typedef struct dataset_field {
+  uint32_t column;       /* of the data set */
+  dataset_transform how; /* what is read; its arrays are borrowed */
+  bool augmented;        /* the batches' augmentation is for it */
+} dataset_field;
+typedef struct dataset_batches {
+  const dataset *set;
+  dataset_part part;           /* which samples */
+  int64_t batch;               /* samples of a batch, at least 1 */
+  bool keep_last;              /* an epoch's last batch may have fewer samples; else these are left out */
+  bool shuffle;                /* each epoch has an order of its own; else that of the part */
+  uint64_t seed;               /* of order and augmentation */
+  dataset_augment augment;     /* of the fields that say so */
+  uint32_t nfields;            /* number of fields */
+  const dataset_field *fields; /* what a batch holds */
+} dataset_batches;
+int64_t dataset_batch_count(const dataset_batches *b); /* batches of an epoch; may be 0 */
+/* Reads batch `index` of an epoch; out: of each field, memory for a whole batch. Gives the number of its samples. */
+int64_t dataset_batch_read(ctx *c, const dataset_batches *b, uint64_t epoch, int64_t index, void *const *out);
+
+/* A thread that reads the next batches while the caller computes. */
+typedef struct dataset_loader dataset_loader;
+typedef struct dataset_batch {
+  uint64_t epoch;    /* of the batch */
+  int64_t index;     /* of the batch in its epoch, from 0 */
+  int64_t n;         /* number of samples */
+  void *const *data; /* of each field; begins at a multiple of 64 bytes */
+} dataset_batch;
+/* Batches from `index` of `epoch` on, without end: after the last of an epoch the first of the next. buffers: batches
+ * in memory, at least 2, one of which the caller has. b is copied, but for the data set, the part's numbers and what
+ * transformations point to, which must stay. E_USAGE: an epoch has no batch. To be closed, also after an error. */
+dataset_loader *dataset_loader_open(ctx *c, const dataset_batches *b, uint32_t buffers, uint64_t epoch, int64_t index);
+/* Waits for the next batch, which is the caller's until the next call. An error in reading it unwinds here, in the
+ * context of the opening. */
+const dataset_batch *dataset_loader_next(dataset_loader *l);
+void dataset_loader_close(dataset_loader *l); /* at any time, waits for one sample at most; NULL: nothing */
 #endif

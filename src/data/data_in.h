@@ -8,7 +8,10 @@ typedef struct column {
   int64_t n;            /* number of samples */
   size_t bytes;         /* bytes of one sample as stored */
   const char *file;     /* where it comes from, for messages */
-  const uint8_t *data;  /* the samples, one after the other, aligned for their type */
+  const uint8_t *data;  /* the samples, one after the other, aligned for their type; NULL: fill makes each */
+  /* makes sample i, for the time of the arena; from any thread */
+  void (*fill)(arena *a, const void *env, int64_t i, uint8_t *out);
+  const void *env; /* handed to fill */
 } column;
 struct dataset {
   const char *path;    /* as it was given */
@@ -19,12 +22,12 @@ struct dataset {
 };
 
 /* One of the parts of a path. */
-typedef struct source {
+typedef struct data_source {
   const char *name;   /* name for its column; NULL: none was given */
   const char *path;   /* the file or folder */
   const char *member; /* array of it, or beginning of its files' names; NULL: none was given */
   bytes content;      /* the file's bytes, unpacked; not of a folder */
-} source;
+} data_source;
 
 /* ---- open.c ---------------------------------------------------------------------------------- */
 /* Appends a column: the first axis of x is that of the samples. file: where it comes from, for messages. */
@@ -36,18 +39,32 @@ _Noreturn void fail_at(ctx *c, const char *file, uint64_t line, uint64_t col, co
     __attribute__((format(printf, 5, 6)));
 
 /* ---- formats: each appends the columns of a source, or unwinds ------------------------------- */
-bool is_csv(const source *s);
-void read_csv(ctx *c, dataset *d, const source *s);
+/* A folder of folders, which are the classes; false: there is no image in them. */
+bool read_image_folder(ctx *c, dataset *d, const data_source *s, const strvec *classes);
+void read_text(ctx *c, dataset *d, const data_source *s);
+bool is_csv(const data_source *s);
+void read_csv(ctx *c, dataset *d, const data_source *s);
 bool is_idx(bytes file);
-void read_idx(ctx *c, dataset *d, const source *s);
+void read_idx(ctx *c, dataset *d, const data_source *s);
 bool is_gzip(bytes file);
 bytes read_gzip(ctx *c, const char *path, bytes file); /* what is packed in it */
 
 /* ---- random.c -------------------------------------------------------------------------------- */
 /* What random numbers are for: each use has numbers of its own. */
-typedef enum { RANDOM_ORDER, RANDOM_SPLIT } random_use;
+typedef enum { RANDOM_ORDER, RANDOM_SPLIT, RANDOM_PLACE, RANDOM_NOISE } random_use;
 /* Philox 4x32 of 10 rounds (Salmon et al. 2011): four words that are a function of the key and the counter. */
 void philox(const uint32_t counter[4], uint64_t key, uint32_t out[4]);
 /* The number at a position of the permutation of 0 to n - 1 that seed, use and number select. */
 int64_t permuted(uint64_t seed, random_use use, uint64_t number, int64_t n, int64_t position);
+
+/* ---- read.c ---------------------------------------------------------------------------------- */
+/* Elements of a float type, or any for loading, to and from doubles. */
+void elements_load(etype t, const uint8_t *p, size_t n, double *out);
+void elements_store(etype t, const double *x, size_t n, uint8_t *p);
+
+/* ---- augment.c ------------------------------------------------------------------------------- */
+bool augments_place(const dataset_augment *g); /* augment_place has something to do */
+void augment_place(ctx *c, const column *k, const dataset_augment *g, const dataset_draw *r, const uint8_t *from,
+                   uint8_t *out);
+void augment_noise(double deviation, const dataset_draw *r, etype type, size_t n, uint8_t *p);
 #endif

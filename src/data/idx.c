@@ -68,7 +68,7 @@ bool is_idx(bytes f) { return f.n >= 4 && !f.p[0] && !f.p[1] && type_of(f.p[2]) 
 static uint32_t big_endian(const uint8_t *p) {
   return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
-void read_idx(ctx *c, dataset *d, const source *s) {
+void read_idx(ctx *c, dataset *d, const data_source *s) {
   const bytes f = s->content;
   ndarray x = {.type = type_of(f.p[2]), .rank = f.p[3]};
   if (x.rank > MAX_RANK) ctx_fail(c, E_UNSUPPORTED, "%s: an IDX file of %u axes; 16 are possible", s->path, x.rank);

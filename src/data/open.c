@@ -82,7 +82,7 @@ void dataset_add_texts(ctx *c, dataset *d, const char *file, const char *name, c
 }
 
 /* ---- .npy and .npz --------------------------------------------------------------------------- */
-static void add_array(ctx *c, dataset *d, const source *s, const char *named, const ndarray *x) {
+static void add_array(ctx *c, dataset *d, const data_source *s, const char *named, const ndarray *x) {
   const char *name = s->name ? s->name : named;
   if (x->type != ET_STR)
     dataset_add(c, d, s->path, name, x);
@@ -98,12 +98,12 @@ static const char *base_name(ctx *c, const char *path) {
   const size_t n = strcspn(from, ".");
   return n ? arena_strndup(ctx_arena(c), from, n) : "x";
 }
-static void read_npy(ctx *c, dataset *d, const source *s) {
+static void read_npy(ctx *c, dataset *d, const data_source *s) {
   ndarray x;
   if (!npy_read(c, s->content, s->path, &x)) ctx_unwind(c);
   add_array(c, d, s, base_name(c, s->path), &x);
 }
-static void read_npz(ctx *c, dataset *d, const source *s) {
+static void read_npz(ctx *c, dataset *d, const data_source *s) {
   npz z;
   if (!npz_read(c, s->path, &z)) ctx_unwind(c);
   if (s->name && !s->member && z.n != 1)
@@ -133,11 +133,12 @@ static char *labels_name(ctx *c, const char *images) {
   name[idx - images + 3] = '1';
   return name;
 }
-static void read_source(ctx *c, dataset *d, source *s);
-/* Names of MNIST: images and labels in pairs. */
-static void read_folder(ctx *c, dataset *d, const source *s) {
+static void read_source(ctx *c, dataset *d, data_source *s);
+/* Folders of images, or names of MNIST: images and labels in pairs. */
+static void read_folder(ctx *c, dataset *d, const data_source *s) {
   strvec names;
   if (!folder_names(c, s->path, &names)) ctx_unwind(c);
+  if (!s->member && read_image_folder(c, d, s, &names)) return;
   const char *images = NULL, *beginning = s->member ? s->member : "";
   uint32_t pairs = 0;
   for (int pass = 0; pass < 2 && pairs != 1; pass++) { /* among several, those for training */
@@ -157,13 +158,13 @@ static void read_folder(ctx *c, dataset *d, const source *s) {
         s->path, pairs ? "several pairs of IDX files" : "no pair of IDX files");
   for (int i = 0; i < 2; i++) {
     const char *name = i ? labels_name(c, images) : images;
-    source file = {.name = i || !s->name ? NULL : s->name, .path = path_join(ctx_arena(c), s->path, name)};
+    data_source file = {.name = i || !s->name ? NULL : s->name, .path = path_join(ctx_arena(c), s->path, name)};
     read_source(c, d, &file);
   }
 }
 
 /* ---- paths ----------------------------------------------------------------------------------- */
-static void read_source(ctx *c, dataset *d, source *s) {
+static void read_source(ctx *c, dataset *d, data_source *s) {
   if (is_folder(s->path)) {
     read_folder(c, d, s);
     return;
@@ -181,15 +182,18 @@ static void read_source(ctx *c, dataset *d, source *s) {
     read_idx(c, d, s);
   else if (is_csv(s))
     read_csv(c, d, s);
+  else if (d->o.sequence)
+    read_text(c, d, s);
   else
-    ctx_fail(c, E_UNSUPPORTED,
-             "%s: the format is not known; .npy, .npz, IDX (also packed by gzip), files named .csv, and folders of IDX "
-             "files are",
-             s->path);
+    ctx_fail(
+        c, E_UNSUPPORTED,
+        "%s: the format is not known; .npy, .npz, IDX (also packed by gzip), files named .csv, folders of images or "
+        "IDX files are, and a text with --sequence",
+        s->path);
 }
 /* [NAME=]FILE[:MEMBER]: whatever exists under the whole text is a file. */
-static source parse_source(ctx *c, const char *text) {
-  source s = {.path = text};
+static data_source parse_source(ctx *c, const char *text) {
+  data_source s = {.path = text};
   const char *equals = strchr(text, '=');
   if (!file_exists(text) && equals && equals > text)
     s.name = arena_strndup(ctx_arena(c), text, (size_t)(equals - text)), s.path = equals + 1;
@@ -200,14 +204,14 @@ static source parse_source(ctx *c, const char *text) {
 }
 static void read_path(ctx *c, dataset *d, const char *path) {
   if (file_exists(path) || !strchr(path, ',')) {
-    source s = parse_source(c, path);
+    data_source s = parse_source(c, path);
     read_source(c, d, &s);
     return;
   }
   for (const char *p = path;; p++) {
     const size_t n = strcspn(p, ",");
     if (!n) ctx_fail(c, E_USAGE, "%s: a name of a file is missing at a comma", path);
-    source s = parse_source(c, arena_strndup(ctx_arena(c), p, n));
+    data_source s = parse_source(c, arena_strndup(ctx_arena(c), p, n));
     read_source(c, d, &s);
     p += n;
     if (!*p) break;

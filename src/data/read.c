@@ -8,7 +8,7 @@
 enum { CHUNK = 256 }; /* elements converted at a time */
 
 /* ---- double and the element types: loops over the common ones -------------------------------- */
-static void load(etype t, const uint8_t *p, size_t n, double *out) {
+void elements_load(etype t, const uint8_t *p, size_t n, double *out) {
 #define LOOP(id, type)                                                                                                 \
   case id:                                                                                                             \
     for (size_t i = 0; i < n; i++) out[i] = (double)((const type *)(const void *)p)[i];                                \
@@ -23,7 +23,7 @@ static void load(etype t, const uint8_t *p, size_t n, double *out) {
     for (size_t i = 0; i < n; i++) out[i] = et_number(t, p + i * et_bytes(t));
   }
 }
-static void store(etype t, const double *x, size_t n, uint8_t *p) {
+void elements_store(etype t, const double *x, size_t n, uint8_t *p) {
   switch (t) {
   case ET_F64:
     memcpy(p, x, n * sizeof *x);
@@ -78,25 +78,48 @@ static void to_floats(const column *k, const uint8_t *from, const dataset_transf
   for (size_t e = 0, m; e < n; e += m) {
     const size_t g = e / group, left = (g + 1) * group - e;
     m = left < CHUNK ? left : CHUNK;
-    load(k->shown.type, from + e * width, m, x);
+    elements_load(k->shown.type, from + e * width, m, x);
     if (t->groups)
       for (size_t j = 0; j < m; j++) x[j] = (x[j] - t->mean[g]) * t->factor[g];
-    store(type, x, m, out + e * et_bytes(type));
+    elements_store(type, x, m, out + e * et_bytes(type));
   }
 }
-void dataset_read(ctx *c, const dataset *d, uint32_t column_number, int64_t i, const dataset_transform *t, void *out) {
+/* The sample as stored, moved by augmentation if g says so: where it lies, or in the arena. */
+static const uint8_t *stored(arena *a, const column *k, const dataset_draw *r, const dataset_augment *g) {
+  const uint8_t *from = k->data ? k->data + (size_t)r->sample * k->bytes : NULL;
+  if (!from) {
+    uint8_t *made = arena_alloc(a, k->bytes);
+    k->fill(a, k->env, r->sample, made);
+    from = made;
+  }
+  if (!g || !augments_place(g)) return from;
+  uint8_t *moved = arena_alloc(a, k->bytes);
+  augment_place(arena_ctx(a), k, g, r, from, moved);
+  return moved;
+}
+void dataset_read_augmented(ctx *c, const dataset *d, uint32_t column_number, const dataset_draw *r,
+                            const dataset_transform *t, const dataset_augment *g, void *out) {
   const column *k = &d->columns.v[column_number];
   const etype type = t->type == ET_NONE ? k->shown.type : t->type;
-  if (i < 0 || i >= k->n) ctx_bug(c, "sample %lld of %lld is asked for", (long long)i, (long long)k->n);
+  if (r->sample < 0 || r->sample >= k->n)
+    ctx_bug(c, "sample %lld of %lld is asked for", (long long)r->sample, (long long)k->n);
   if (t->groups && (k->shown.elements % t->groups || is_integer_type(type)))
     ctx_bug(c, "%u groups of %lld elements become %s", t->groups, (long long)k->shown.elements, et_name(type));
-  const uint8_t *from = k->data + (size_t)i * k->bytes;
+  if (g && g->noise > 0 && is_integer_type(type))
+    ctx_fail(c, E_USAGE, "%s: noise needs floats; '%s' is read as %s", k->file, k->shown.name, et_name(type));
+  arena *scratch = k->data && (!g || !augments_place(g)) ? NULL : arena_new(c);
+  const uint8_t *from = stored(scratch, k, r, g);
   if (type == k->shown.type && !t->groups)
     memcpy(out, from, k->bytes);
   else if (is_integer_type(type))
-    to_integers(c, k, i, from, type, out);
+    to_integers(c, k, r->sample, from, type, out);
   else
     to_floats(k, from, t, type, out);
+  if (g && g->noise > 0) augment_noise(g->noise, r, type, (size_t)k->shown.elements, out);
+  if (scratch) arena_free(scratch);
+}
+void dataset_read(ctx *c, const dataset *d, uint32_t column_number, int64_t i, const dataset_transform *t, void *out) {
+  dataset_read_augmented(c, d, column_number, &(dataset_draw){.sample = i}, t, NULL, out);
 }
 dataset_transform dataset_converted(const dataset *d, uint32_t column_number, etype type) {
   static const double zero = 0, factor = 1.0 / 255;

@@ -1,6 +1,6 @@
 /* Data sets: what each format gives, conversion and standardization, order, split, and what damaged files say. */
 #include "base/base.h"
-#include "data/data_in.h"
+#include "data/image.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -260,7 +260,7 @@ static const char *put_npz(ctx *c, const char *name, const npz *z) {
   return path;
 }
 static const char *put_npy(const char *name, const char *shape, const char *descr, const void *p, size_t n) {
-  char text[4096];
+  char text[8192];
   memcpy(text, "\x93NUMPY\x01\x00\x76\x00", 10);
   snprintf(text + 10, 119, "%-117s\n", "");
   int k = snprintf(text + 10, 118, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", descr, shape);
@@ -514,6 +514,341 @@ static void split(void **state) {
   assert_int_equal(out.n, 21);
 }
 
+/* ---- images ---------------------------------------------------------------------------------- */
+#define IMAGES EK_SOURCE_DIR "/tests/data"
+#if defined(EK_HAVE_PNG) && defined(EK_HAVE_JPEG)
+enum { HAVE_IMAGES = 1 };
+#else
+enum { HAVE_IMAGES = 0 };
+#endif
+/* tolerance: of each value, from what Pillow has read */
+static void is_image(const image *m, const npz *z, const char *name, int tolerance) {
+  uint32_t k = 0;
+  while (k < z->n && strcmp(z->names[k], name)) k++;
+  assert_true(k < z->n);
+  const ndarray *x = &z->arrays[k];
+  assert_true(x->dims[0] == m->height && x->dims[1] == m->width && x->dims[2] == m->channels);
+  for (size_t i = 0; i < x->bytes; i++)
+    if (abs(((const uint8_t *)x->data)[i] - m->pixels[i]) > tolerance)
+      fail_msg("%s: value %zu is %d, not %d", name, i, m->pixels[i], ((const uint8_t *)x->data)[i]);
+}
+static void try_image(ctx *c, const npz *z, const char *name) {
+  arena *a = ctx_arena(c);
+  const int tolerance = strstr(name, ".jpg") ? 2 : 0;
+  const image m = read_image(a, arena_fmt(a, "%s/%s", IMAGES, name));
+  is_image(&m, z, name, tolerance);
+  image other = image_converted(a, &m, 3);
+  other = image_resized(a, &other, 5, 7);
+  is_image(&other, z, arena_fmt(a, "%s.rgb", name), 1 + tolerance);
+  other = image_converted(a, &m, 1);
+  other = image_resized(a, &other, 20, 18);
+  is_image(&other, z, arena_fmt(a, "%s.gray", name), 1 + tolerance);
+}
+static void all_images(void **state) {
+  ctx *c = *state;
+  if (!HAVE_IMAGES) skip();
+  npz z;
+  static const char *const names[] = {"gray.png",       "bits.png", "palette.png", "rgb.png",        "alpha.png",
+                                      "interlaced.png", "gray.jpg", "rgb.jpg",     "progressive.jpg"};
+  assert_true(npz_read(c, IMAGES "/images.npz", &z));
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    CTX_TRY(c) { try_image(c, &z, names[i]); }
+    CTX_CATCH { fail_msg("%s", diag_first(c)->text); }
+  }
+}
+static void read_one_image(ctx *c, const void *path) { read_image(ctx_arena(c), path); }
+static void try_changed(const char *path) {
+  ctx *own = ctx_new();
+  CTX_TRY(own) { read_image(ctx_arena(own), path); }
+  CTX_CATCH { assert_true(diag_code(own) == E_IO || diag_code(own) == E_UNSUPPORTED); }
+  ctx_free(own);
+}
+/* Each image cut at many places, which is an error; and with bytes changed, which may also give other pixels. */
+static void damaged_images(void **state) {
+  ctx *c = *state;
+  if (!HAVE_IMAGES) skip();
+  static const char *const names[] = {"interlaced.png", "palette.png", "gray.jpg", "progressive.jpg"};
+  unwinds(c, read_one_image, IMAGES "/cmyk.jpg", "in CMYK");
+  unwinds(c, read_one_image, IMAGES "/images.npz", "neither a PNG nor a JPEG");
+  unwinds(c, read_one_image, IMAGES "/none.png", "No such file");
+  unwinds(c, read_one_image, IMAGES, "is no file");
+  for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+    bytes f;
+    assert_true(file_map(c, arena_fmt(ctx_arena(c), "%s/%s", IMAGES, names[k]), &f));
+    uint8_t *copy = arena_dup(ctx_arena(c), f.p, f.n);
+    for (size_t n = 0; n + 12 < f.n; n += 7) unwinds(c, read_one_image, put("cut.img", copy, n), "cut.img");
+    for (size_t i = 8; i < f.n; i += 3) {
+      copy[i] ^= (uint8_t)(1 + i % 255);
+      try_changed(put("changed.img", copy, f.n));
+      copy[i] = f.p[i];
+    }
+  }
+  uint8_t huge[41] = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\xff\xff\0\0\xff\xff\x08";
+  const uint32_t crc = (uint32_t)crc32(0, huge + 12, 17);
+  for (int i = 0; i < 4; i++) huge[29 + i] = (uint8_t)(crc >> (24 - 8 * i));
+  memcpy(huge + 37, "IDAT", 4);
+  unwinds(c, read_one_image, put("huge.png", huge, sizeof huge), "65535 x 65535 pixels; at most");
+}
+static void copy_image(ctx *c, const char *name, const char *to) {
+  bytes f;
+  assert_true(file_map(c, arena_fmt(ctx_arena(c), "%s/%s", IMAGES, name), &f));
+  put(to, f.p, f.n);
+}
+static dataset *open_like(ctx *c, const char *path, const dataset *like) {
+  dataset *volatile d = NULL;
+  CTX_TRY(c) { d = dataset_open(c, path, &(dataset_options){0}, like); }
+  CTX_CATCH { fail_msg("%s", diag_first(c)->text); }
+  return d;
+}
+static void image_folder(void **state) {
+  ctx *c = *state;
+  if (!HAVE_IMAGES) skip();
+  mkdir(DIR "/animals", 0777), mkdir(DIR "/animals/dog", 0777), mkdir(DIR "/animals/cat", 0777);
+  mkdir(DIR "/others", 0777), mkdir(DIR "/others/dog", 0777);
+  copy_image(c, "gray.png", "animals/dog/b.PNG"), copy_image(c, "rgb.png", "animals/dog/a.png");
+  copy_image(c, "rgb.png", "animals/cat/x.png"), copy_image(c, "rgb.jpg", "others/dog/y.jpeg");
+  put_text("animals/cat/notes.txt", "no image");
+  dataset *d = open_it(c, DIR "/animals");
+  assert_int_equal(dataset_count(d), 3);
+  column_is(d, 0, "images", ET_U8, 3 * 11 * 9);
+  column_is(d, 1, "labels", ET_I64, 1);
+  assert_string_equal(dataset_column_at(d, 1)->labels[0], "cat");
+  assert_true(number_at(c, d, 1, 0, 0) == 0 && number_at(c, d, 1, 2, 0) == 1);
+  image m = {0};
+  CTX_TRY(c) { m = read_image(ctx_arena(c), IMAGES "/rgb.png"); }
+  for (int64_t k = 0; k < 3; k++)
+    for (int64_t p = 0; p < 99; p++) assert_true(number_at(c, d, 0, 1, k * 99 + p) == m.pixels[3 * p + k]);
+  assert_true(number_at(c, d, 0, 2, 5) == number_at(c, d, 0, 2, 99 + 5)); /* gray as RGB */
+  d = open_with(c, DIR "/animals", (dataset_options){.image_height = 4, .image_width = 6, .image_channels = 1});
+  column_is(d, 0, "images", ET_U8, 24);
+  const dataset *like = open_like(c, DIR "/others", d); /* sizes and classes of another set */
+  column_is(like, 0, "images", ET_U8, 24);
+  assert_true(number_at(c, like, 1, 0, 0) == 1 && number_at(c, like, 0, 0, 0) > 0);
+  copy_image(c, "rgb.jpg", "animals/dog/c.jpg");
+  d = open_it(c, DIR "/animals");
+  unwinds(c, read_one, &(one_read){d, 3, ET_F32, ""}, "of 24 x 30 pixels, the first image of 11 x 9; --image-size");
+  remove(DIR "/animals/dog/c.jpg");
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+typedef struct one_text {
+  const char *path;
+  const dataset_options *o;
+} one_text;
+static void open_text(ctx *c, const void *env) {
+  const one_text *t = env;
+  dataset_open(c, t->path, t->o, NULL);
+}
+static void texts(void **state) {
+  ctx *c = *state;
+  dataset *d = open_with(c, put_text("t.txt", "abcdefghij"), (dataset_options){.sequence = 3});
+  assert_int_equal(dataset_count(d), 3);
+  column_is(d, 0, "x", ET_U8, 3);
+  column_is(d, 1, "y", ET_U8, 3);
+  assert_int_equal(dataset_column_at(d, 1)->classes, 256);
+  assert_true(number_at(c, d, 0, 2, 0) == 'g' && number_at(c, d, 1, 2, 0) == 'h' && number_at(c, d, 1, 2, 2) == 'j');
+  const char *words = put_text("words.txt", "a\nab\nabcd\r\nc\n\\n\n\\x64\\\\\nd");
+  d = open_with(c, put_text("t.txt", "ababcabcd\nad\\d"), (dataset_options){.sequence = 7, .vocabulary = words});
+  const double want[8] = {1, 1, 3, 2, 4, 0, 5, 6}; /* ab ab c abcd \n a d\ d */
+  assert_int_equal(dataset_count(d), 1);
+  column_is(d, 0, "x", ET_U32, 7);
+  assert_int_equal(dataset_column_at(d, 0)->classes, 7);
+  for (int64_t i = 0; i < 7; i++)
+    assert_true(number_at(c, d, 0, 0, i) == want[i] && number_at(c, d, 1, 0, i) == want[i + 1]);
+  const dataset_options o = {.sequence = 4, .vocabulary = words};
+  refused(put_text("t.txt", "ab\nabxab"), &o, 2, 3, "no token of the vocabulary begins with the byte 0x78 here");
+  refused(put_text("t.txt", "abab"), &o, 0, 0, "the text has 2 tokens; --sequence 4 needs one more than that");
+  refused(put_text("t.txt", ""), &o, 0, 0, "the text has 0 tokens");
+  static const struct {
+    const char *text, *says;
+    uint32_t line, col;
+  } bad[] = {{"a\nb\na\n", "the token is that of line 1, too", 3, 1},
+             {"a\n\nb", "an empty token", 2, 1},
+             {"a\nb\\q", "a backslash must begin", 2, 2},
+             {"\\x4", "a backslash must begin", 1, 1},
+             {"a\\", "a backslash must begin", 1, 2}};
+  const char *text = put_text("t.txt", "aaaaaa");
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    const dataset_options of = {.sequence = 1, .vocabulary = put_text("bad.txt", bad[i].text)};
+    unwinds(c, open_text, &(one_text){text, &of}, bad[i].says);
+  }
+  refused(text, &(dataset_options){.sequence = 1, .vocabulary = DIR "/nothing"}, 0, 0, "No such file");
+  refused(text, &(dataset_options){.sequence = 1, .vocabulary = put_text("bad.txt", "")}, 0, 0, "has no tokens");
+  refused(text, &(dataset_options){.target = "z", .sequence = 1}, 0, 0, "no column 'z'");
+  refused(text, NULL, 0, 0, "a text with --sequence");
+}
+
+/* ---- augmentation ---------------------------------------------------------------------------- */
+enum { SIDE = 6, PLANES = 2, ELEMENTS = PLANES * SIDE * SIDE, SAMPLES = 64 };
+static void augmented(ctx *c, const dataset *d, dataset_draw r, const dataset_augment *g, float *out) {
+  CTX_TRY(c) { dataset_read_augmented(c, d, 0, &r, &(dataset_transform){.type = ET_F32}, g, out); }
+  CTX_CATCH { fail_msg("%s", diag_first(c)->text); }
+}
+/* Is out the image moved by dy and dx, mirrored or not? */
+static bool is_moved(const uint8_t *in, const float *out, int dy, int dx, bool flip) {
+  for (int i = 0; i < ELEMENTS; i++) {
+    const int x = i % SIDE, sy = i / SIDE % SIDE + dy, sx = (flip ? SIDE - 1 - x : x) + dx;
+    const bool inside = sy >= 0 && sy < SIDE && sx >= 0 && sx < SIDE;
+    if (out[i] != (float)(inside ? in[i / (SIDE * SIDE) * SIDE * SIDE + sy * SIDE + sx] : 0)) return false;
+  }
+  return true;
+}
+/* Which of the 50 ways it was moved in: row, column, mirrored. */
+static int way_of(const uint8_t *in, const float *out) {
+  int way = -1;
+  for (int k = 0; k < 50; k++)
+    if (is_moved(in, out, k / 10 - 2, k / 2 % 5 - 2, k & 1)) {
+      assert_int_equal(way, -1);
+      way = k;
+    }
+  assert_true(way >= 0);
+  return way;
+}
+static void fill_images(uint8_t *x, size_t n) {
+  for (size_t i = 0; i < n; i++) x[i] = (uint8_t)(1 + i % 251);
+}
+static void places(void **state) {
+  ctx *c = *state;
+  uint8_t x[SAMPLES][ELEMENTS];
+  float out[ELEMENTS], again[ELEMENTS];
+  int seen[50] = {0}, ways = 0, flips = 0, same = 0;
+  fill_images(x[0], sizeof x);
+  dataset *d = open_it(c, put_npy("aug.npy", "(64, 2, 6, 6)", "|u1", x, sizeof x));
+  const dataset_augment g = {.flip = true, .crop = 2};
+  for (uint64_t epoch = 0; epoch < 16; epoch++)
+    for (int64_t i = 0; i < SAMPLES; i++) {
+      augmented(c, d, (dataset_draw){5, epoch, i}, &g, out);
+      const int way = way_of(x[i], out);
+      seen[way]++, flips += way & 1;
+      augmented(c, d, (dataset_draw){5, epoch, i}, &g, again);
+      assert_memory_equal(out, again, sizeof out);
+      augmented(c, d, (dataset_draw){5, epoch + 1, i}, &g, again);
+      same += !memcmp(out, again, sizeof out);
+    }
+  for (int k = 0; k < 50; k++) ways += seen[k] > 0;
+  assert_int_equal(ways, 50);
+  assert_in_range(flips, 432, 592); /* of 1024 */
+  assert_in_range(same, 0, 60);     /* 20 are expected */
+}
+static void read_noise(ctx *c, const void *d) {
+  uint8_t out[ELEMENTS];
+  const dataset_augment g = {.noise = 1};
+  dataset_read_augmented(c, d, 0, &(dataset_draw){0}, &(dataset_transform){0}, &g, out);
+}
+static void read_flipped(ctx *c, const void *d) {
+  uint8_t out[ELEMENTS];
+  const dataset_augment g = {.flip = true};
+  dataset_read_augmented(c, d, 0, &(dataset_draw){0}, &(dataset_transform){0}, &g, out);
+}
+/* Mean, deviation, and no element like the one in front of it. */
+static void noise(void **state) {
+  ctx *c = *state;
+  uint8_t x[SAMPLES][ELEMENTS];
+  float out[ELEMENTS];
+  double sum = 0, squares = 0, products = 0;
+  const double n = SAMPLES * ELEMENTS;
+  fill_images(x[0], sizeof x);
+  dataset *d = open_it(c, put_npy("aug.npy", "(64, 2, 6, 6)", "|u1", x, sizeof x));
+  for (int64_t i = 0; i < SAMPLES; i++) {
+    augmented(c, d, (dataset_draw){5, 1, i}, &(dataset_augment){.noise = 3}, out);
+    for (int k = 0; k < ELEMENTS; k++) {
+      const double z = out[k] - x[i][k];
+      sum += z, squares += z * z, products += k ? z * (out[k - 1] - x[i][k - 1]) : 0;
+    }
+  }
+  assert_true(fabs(sum / n) < 5 * 3 / sqrt(n));
+  assert_true(fabs(squares / n - 9) < 5 * 9 * sqrt(2 / n));
+  assert_true(fabs(products / n) < 5 * 9 / sqrt(n));
+  unwinds(c, read_noise, d, "noise needs floats; 'aug' is read as u8");
+  d = open_it(c, put_npy("flat.npy", "(64, 72)", "|u1", x, sizeof x));
+  unwinds(c, read_flipped, d, "flips and crops need images; samples of 'flat' have 1 axes");
+}
+
+/* ---- batches --------------------------------------------------------------------------------- */
+enum { TABLE = 23, BATCH = 4, PART = 10 };
+static const int64_t part_samples[PART] = {0, 2, 3, 5, 7, 11, 13, 17, 19, 22};
+static const dataset_field table_fields[2] = {{.column = 0, .how = {.type = ET_F32}}, {.column = 1}};
+static dataset_batches table_batches(ctx *c) { /* x is 3 y, 3 y + 1, 3 y + 2; y is the sample */
+  int32_t x[TABLE * 3], y[TABLE];
+  for (int i = 0; i < TABLE; i++) y[i] = i;
+  for (int i = 0; i < TABLE * 3; i++) x[i] = i;
+  dataset *d = open_it(c, arena_fmt(ctx_arena(c), "%s,%s", put_npy("x.npy", "(23, 3)", "<i4", x, sizeof x),
+                                    put_npy("y.npy", "(23,)", "<i4", y, sizeof y)));
+  return (dataset_batches){.set = d,
+                           .part = {part_samples, PART},
+                           .batch = BATCH,
+                           .shuffle = true,
+                           .seed = 9,
+                           .nfields = 2,
+                           .fields = table_fields};
+}
+static dataset_loader *open_loader(ctx *c, const dataset_batches *b, uint32_t buffers, uint64_t epoch, int64_t index) {
+  dataset_loader *volatile l = NULL;
+  CTX_TRY(c) { l = dataset_loader_open(c, b, buffers, epoch, index); }
+  CTX_CATCH { fail_msg("%s", diag_first(c)->text); }
+  return l;
+}
+static void check_batch(const dataset_batch *got, uint32_t *seen) {
+  const float *x = got->data[0];
+  const int32_t *y = got->data[1];
+  assert_true((uintptr_t)x % 64 == 0 && (uintptr_t)y % 64 == 0);
+  assert_int_equal(got->n, got->index == 2 ? 2 : 4);
+  for (int64_t i = 0; i < got->n; i++) {
+    assert_int_equal(y[i], part_samples[dataset_shuffled(9, got->epoch, PART, got->index * BATCH + i)]);
+    for (int j = 0; j < 3; j++) assert_true(x[3 * i + j] == (float)(3 * y[i] + j));
+    seen[y[i]] += got->epoch == 4;
+  }
+}
+static void open_small(ctx *c, const void *b) { dataset_loader_open(c, b, 2, 0, 0); }
+static void loader(void **state) {
+  ctx *c = *state;
+  dataset_batches b = table_batches(c);
+  for (int keep = 0; keep < 2; keep++)
+    for (uint32_t buffers = 2; buffers < 5; buffers++) {
+      b.keep_last = keep;
+      assert_int_equal(dataset_batch_count(&b), 2 + keep);
+      dataset_loader *l = open_loader(c, &b, buffers, 3, 1); /* resumed */
+      uint32_t seen[TABLE] = {0};
+      for (int64_t k = 1; k < 9; k++) {
+        const dataset_batch *got = dataset_loader_next(l);
+        assert_int_equal(got->epoch, 3 + k / (2 + keep));
+        assert_int_equal(got->index, k % (2 + keep));
+        check_batch(got, seen);
+      }
+      for (int i = 0; keep && i < PART; i++) assert_int_equal(seen[part_samples[i]], 1); /* a whole epoch */
+      dataset_loader_close(l);
+    }
+  for (int k = 0; k < 20; k++) { /* closed at any time */
+    dataset_loader *l = open_loader(c, &b, 2, 0, 0);
+    for (int i = 0; i < k % 3; i++) dataset_loader_next(l);
+    dataset_loader_close(l);
+  }
+  dataset_loader_close(NULL);
+  b.part.n = 3, b.keep_last = false;
+  unwinds(c, open_small, &b, "3 samples do not fill one batch of 4");
+}
+static void next_batch(ctx *c, const void *l) {
+  (void)c;
+  dataset_loader_next((dataset_loader *)(uintptr_t)l);
+}
+/* An error of the thread comes with its batch, not before. */
+static void loader_error(void **state) {
+  ctx *c = *state;
+  const double v[6] = {1, 2, 3, 4, 0.5, 6};
+  dataset *d = open_it(c, put_npy("v.npy", "(6,)", "<f8", v, sizeof v));
+  const dataset_field field = {.how = {.type = ET_I32}};
+  const dataset_batches b = {.set = d, .part = dataset_all(d), .batch = 2, .nfields = 1, .fields = &field};
+  dataset_loader *l = open_loader(c, &b, 4, 0, 0);
+  for (int i = 0; i < 2; i++) {
+    const dataset_batch *got = dataset_loader_next(l);
+    assert_int_equal(((const int32_t *)got->data[0])[1], 2 * i + 2);
+    assert_int_equal(diag_errors(c), 0);
+  }
+  unwinds(c, next_batch, l, "column 'v', sample 4: 0.5 is no value of i32");
+  unwinds(c, next_batch, l, "column 'v', sample 4: 0.5 is no value of i32");
+  dataset_loader_close(l);
+}
+
 /* ---- options --------------------------------------------------------------------------------- */
 static void set_option(ctx *c, const void *env) {
   const char *const *option = env;
@@ -527,15 +862,43 @@ static void options(void **state) {
     assert_true(dataset_option(c, &o, "target", "price"));
     assert_true(dataset_option(c, &o, "split", "0.25"));
     assert_true(dataset_option(c, &o, "standardize", NULL));
+    assert_true(dataset_option(c, &o, "image-size", "10x20"));
+    assert_true(o.image_height == 10 && o.image_width == 20 && o.image_channels == 0);
+    assert_true(dataset_option(c, &o, "image-size", "28"));
+    assert_true(o.image_height == 28 && o.image_width == 28 && o.image_channels == 0);
+    assert_true(dataset_option(c, &o, "image-size", "8x9x3"));
+    assert_true(dataset_option(c, &o, "augment", "flip,crop:4,noise:0.1"));
+    assert_true(dataset_option(c, &o, "sequence", "64"));
+    assert_true(dataset_option(c, &o, "vocabulary", "v.txt"));
     assert_false(dataset_option(c, &o, "epochs", "3"));
   }
   assert_string_equal(o.target, "price");
   assert_true(o.split == 0.25 && o.standardize);
+  assert_true(o.image_height == 8 && o.image_width == 9 && o.image_channels == 3);
+  assert_true(o.augment.flip && o.augment.crop == 4 && o.augment.noise == 0.1);
+  assert_int_equal(o.sequence, 64);
+  assert_string_equal(o.vocabulary, "v.txt");
   static const char *const bad[][3] = {{"split", "1", "a fraction"},
                                        {"split", "0", "a fraction"},
                                        {"split", "x", "a fraction"},
                                        {"split", "0.2x", "--split 0.2x: a fraction of the samples is expected"},
-                                       {"split", "", "a fraction"}};
+                                       {"split", "", "a fraction"},
+                                       {"image-size", "", "HEIGHT"},
+                                       {"image-size", "0", "HEIGHT"},
+                                       {"image-size", "8x", "HEIGHT"},
+                                       {"image-size", "8x8x2", "HEIGHT"},
+                                       {"image-size", "8x8x0", "HEIGHT"},
+                                       {"image-size", "8x8x3x", "HEIGHT"},
+                                       {"image-size", "99999999999999999999", "HEIGHT"},
+                                       {"augment", "", "flip, crop:PIXELS"},
+                                       {"augment", "flip,", "flip, crop:PIXELS"},
+                                       {"augment", "flipped", "flip, crop:PIXELS"},
+                                       {"augment", "crop:0", "flip, crop:PIXELS"},
+                                       {"augment", "noise:-1", "flip, crop:PIXELS"},
+                                       {"augment", "noise:inf", "flip, crop:PIXELS"},
+                                       {"augment", "noise:nan", "flip, crop:PIXELS"},
+                                       {"sequence", "0", "a number of tokens"},
+                                       {"sequence", "12k", "a number of tokens"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) unwinds(c, set_option, bad[i], bad[i][2]);
 }
 
@@ -555,6 +918,14 @@ int main(void) {
       T(conversion),
       T(standardization),
       T(split),
+      T(all_images),
+      T(damaged_images),
+      T(image_folder),
+      T(texts),
+      T(places),
+      T(noise),
+      T(loader),
+      T(loader_error),
       T(options),
 #undef T
   };
