@@ -389,7 +389,7 @@ for s in graph expr schedule candidates loop program llvm asm; do e 0 '' "show $
 "$einkorn" show "$digits" --stage schedule -q >"$work/own.schedule"
 e 0 '' "run $digits --inputs $all --expect $all --schedule $work/own.schedule --no-cache"; has out ' ok$'
 sed 's/buffer none/buffer never/' "$work/own.schedule" >"$work/wrong.schedule"
-e 2 'wrong.schedule:[0-9]+:[0-9]+: error: kernel k[0-9]+: buffer: expected rows or none' \
+e 2 'wrong.schedule:[0-9]+:[0-9]+: error: kernel k[0-9]+: buffer: expected panel, rows, panel rows, or none' \
   "check $digits --schedule $work/wrong.schedule"
 e 2 'followed from optimisation level 1 on' "check $digits -O 0 --schedule $work/own.schedule"
 e 1 'no.schedule' "check $digits --schedule $work/no.schedule"

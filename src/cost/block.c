@@ -16,12 +16,13 @@ enum {
   COPY_ROWS = 128,     /* rows that use a panel again, from which a copy of neighbouring elements pays */
   COPY_GROUP_ROWS = 3, /* the same of a copy in groups for an instruction: with 2 it loses 12 %, with 3 it gains 25 % */
   ROUNDED_USES = 16,   /* multiply-adds that use an element again, from which on it pays to round and store it first */
-  PLACES = 16,         /* stages in one nest whose many places no cache foresees */
-  MAX_STEP_LINES = 2,  /* lines of rows that a step of a sum fetches */
-  SOURCE_BLOCKS = 2,   /* blocks of rows, at least, for each line of a run-time panel: they come late else */
-  ALONE_ROWS = 5,      /* see cost_alone_rows */
-  BLOCK_LINES = 4,     /* parts of a streamed operand, at least */
-  ALONE_STREAMED = 3   /* most rows where the lines do not fall onto one another in the first-level cache */
+  PANEL_ROWS = 64, /* rows that share a panel, from which it is better computed once than in registers by each tile */
+  PLACES = 16,     /* stages in one nest whose many places no cache foresees */
+  MAX_STEP_LINES = 2, /* lines of rows that a step of a sum fetches */
+  SOURCE_BLOCKS = 2,  /* blocks of rows, at least, for each line of a run-time panel: they come late else */
+  ALONE_ROWS = 5,     /* see cost_alone_rows */
+  BLOCK_LINES = 4,    /* parts of a streamed operand, at least */
+  ALONE_STREAMED = 3  /* most rows where the lines do not fall onto one another in the first-level cache */
 };
 /* the first line of a piece that is written waits for as long as so many that come in order */
 static const double FAR_LINE = 16;
@@ -34,6 +35,9 @@ static const double LONG_PANEL = 0.625;
 static const double STAYING = 0.25;
 /* results of a tile that an element of a tensor serves: between its rows and its lanes */
 static const double SERVED = 16;
+/* cycles of a vector of a panel that is computed from few bits: a shift, a lookup, a product, a store (2.5 on Zen 5);
+ * part of the bytes of floats that few bits save, at least */
+static const double PANEL_VECTOR = 3, FEWER_BYTES = 0.75;
 /* part of the time of the multiply-adds that parts of a sum must save */
 static const double PARTS_GAIN = 0.1;
 
@@ -47,7 +51,7 @@ bool cost_blocks_possible(const target *t, const block_product *b) {
 static bool long_panels(const target *t, const block_product *b) {
   const double tiles = (double)b->rows / (double)b->tile_rows, vector = (double)(b->vector * b->size),
                farther = vector / t->l3_bandwidth - vector / t->l2_bandwidth,
-               panel = (double)b->depth * (double)(b->width * b->size);
+               panel = (double)b->depth * (double)(b->whole * b->size);
   return b->made && panel > LONG_PANEL * (double)t->l2 && tiles * farther >= COPY_GAIN * t->copy_cost &&
          b->lanes / b->width / cost_block(t, b).panels >= t->chunks / 2;
 }
@@ -124,9 +128,13 @@ bool cost_prefetch_places(uint32_t places) { return places >= PLACES; }
 bool cost_fixed_point(const target *t, int64_t uses, int64_t bytes) {
   return uses <= t->memory_balance && bytes > (int64_t)t->l2 / 2;
 }
-bool cost_keeps_few_bits(const target *t, int64_t uses, int64_t bytes) {
-  return uses <= t->memory_balance && bytes > (int64_t)t->l2 / 2;
+bool cost_keeps_few_bits(const target *t, int64_t uses, int64_t bytes, int64_t all) {
+  if (bytes <= (int64_t)t->l2 / 2 || uses <= t->memory_balance) return bytes > (int64_t)t->l2 / 2;
+  /* what a vector of floats takes from where they lie, once for all uses */
+  const double from = all > (int64_t)t->l3 ? t->memory_bandwidth : t->l3_bandwidth, floats = t->vector_bits / 8 / from;
+  return cost_computes_panels(t, uses) && floats * FEWER_BYTES > PANEL_VECTOR;
 }
+bool cost_computes_panels(const target *t, int64_t rows) { return rows >= PANEL_ROWS && target_lanes(t, ET_F32) > 1; }
 double cost_written_runs(const target *t, double runs, double run, double bytes) {
   const double line = (double)max64(1, t->line), lines = runs * ceil(run / line),
                from = bytes <= (double)t->l2   ? t->l2_bandwidth

@@ -62,6 +62,7 @@ typedef struct tile_operands {
   int64_t window; /* each row loads vectors of its own, of which so many wait for another row; 0: rows share them */
   bool shared;    /* with a window: another vector is the same for all rows */
   bool codes;     /* the panel has codes of few bits */
+  bool computed;  /* the panel is computed in the run, so that it comes from the second-level cache, if it fits */
   uint32_t fixed_vectors; /* the panel is in fixed point, so many vectors together, two registers less; 0: it is not */
 } tile_operands;
 /* The costs of a product's tiles. */
@@ -153,6 +154,7 @@ typedef struct block_product {
   int64_t inner;     /* steps of the sum for one value of its outermost variable */
   int64_t size;      /* bytes of an element */
   int64_t width;     /* columns of a panel */
+  int64_t whole;     /* columns of a panel where the sum is not divided */
   int64_t tile_rows; /* rows of a tile */
   bool made;         /* panels are made in the run, of a run-time operand, by whole vectors of `vector` steps */
   int64_t vector;    /* lanes of a vector */
@@ -222,8 +224,12 @@ bool cost_one_set(const target *t, int64_t step, int64_t bytes);
 bool cost_prefetch_places(uint32_t places);
 /* is a constant of so many bytes, of which each element is used so often, better in fixed point? */
 bool cost_fixed_point(const target *t, int64_t uses, int64_t bytes);
-/* is a constant of whole numbers, of so many bytes as floats, better kept in few bits? Where each is used so often */
-bool cost_keeps_few_bits(const target *t, int64_t uses, int64_t bytes);
+/* Is a constant of whole numbers better kept in few bits? `bytes` as floats, of `all` that the model's constants have
+ * as such; each is used so often. */
+bool cost_keeps_few_bits(const target *t, int64_t uses, int64_t bytes, int64_t all);
+/* Are constants of few bits better computed into a panel of floats once, than in registers by each tile of the rows?
+ * rows: that share the panel, at least */
+bool cost_computes_panels(const target *t, int64_t rows);
 
 /* ---- work and threads (threads.c) -------------------------------------------------------------- */
 typedef enum {

@@ -122,8 +122,13 @@ tile_costs cost_tiles(const target *t, const tile_operands *o) {
   if (t->l1) k.l1_vectors = (int64_t)t->l1 / max64(1, o->steps * o->lanes * o->panel_bytes);
   if (t->l2) k.rows_l2 = (int64_t)t->l2 / max64(1, o->steps * o->row_bytes);
   if (t->l3) k.rows_l3 = (int64_t)t->l3 / 2 / max64(1, o->steps * o->row_bytes);
-  /* such rows fall on one set of the cache; those that come from far have half of it */
-  if (o->row_stride % target_l1_way(t) == 0 && t->l1_ways) k.max_rows = t->l1_ways / (o->rows >= k.rows_l2 ? 2 : 1);
+  /* such rows fall on one set of the cache; those that come from far as panels do have half of it */
+  if (o->row_stride % target_l1_way(t) == 0 && t->l1_ways)
+    k.max_rows = t->l1_ways / (o->rows >= k.rows_l2 && !o->computed ? 2 : 1);
+  if (o->computed) { /* in half of the second-level cache */
+    const int64_t vector = max64(1, o->steps * o->lanes * o->panel_bytes);
+    k.max_vectors = (uint32_t)max64(1, min64(k.max_vectors, (int64_t)t->l2 / 2 / vector));
+  }
   if (o->window)
     k.max_rows = (uint32_t)min64(k.max_rows, o->shared ? MAX_SHARED_WINDOW : max64(R / 4, (R - 2) / (1 + o->window)));
   return k;

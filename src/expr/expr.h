@@ -469,6 +469,7 @@ bytes linmap_reads(const linmap *l, linmap_piece w);
 /* keeps the constant t in fewer bytes, if that is possible; the memory of its own bytes is given up, nobody else may
  * want it */
 void expr_narrow(emodule *m, tid t);
+int64_t expr_constant_floats(const emodule *m); /* bytes that all constants would have as f32, of whatever type */
 void narrow_write(etype k, const uint8_t *from, size_t n, uint8_t *to); /* n elements of type k as f32 */
 
 /* ---- walking (walk.c) ------------------------------------------------------------------------ */

@@ -22,31 +22,58 @@ static bool all_of(const uint8_t *p, size_t n, int32_t low) {
   }
   return !odd;
 }
-/* The elements are finite floats of the type, which has one byte; drop: bits of f32's mantissa that it has not. */
-static bool all_small(const uint8_t *p, size_t n, etype t, int drop) {
-  const uint32_t rest = (1u << drop) - 1;
+/* Finite floats of one byte. */
+typedef struct small_type {
+  uint32_t rest;  /* bits of f32's mantissa that it has not */
+  float normal;   /* its least normal number */
+  float step;     /* distance of the numbers below that */
+  float greatest; /* its greatest finite number */
+} small_type;
+static const small_type e4m3 = {(1 << 20) - 1, 0x1p-6f, 0x1p-9f, 448},
+                        e5m2 = {(1 << 21) - 1, 0x1p-14f, 0x1p-16f, 57344};
+/* Are all elements finite floats of that type? */
+static bool all_small(const uint8_t *p, size_t n, const small_type *t) {
+  const float whole = t->step * 0x1p23f; /* added to a smaller number, it leaves multiples of the step */
+  int32_t odd = 0;
   for (size_t i = 0; i < n; i++) {
     uint32_t bits;
-    uint8_t code;
     float f;
     memcpy(&bits, p + 4 * i, 4), memcpy(&f, p + 4 * i, 4);
-    if (bits & rest || !isfinite(f)) return false;
-    et_store(t, &code, (scalar){.f = f});
-    const float back = (float)et_load(t, &code).f;
-    if (memcmp(&back, &f, 4)) return false;
+    const float size = fabsf(f);
+    const bool normal = size >= t->normal && size <= t->greatest && !(bits & t->rest),
+               below = size < t->normal && (size + whole) - whole == size;
+    odd |= !(normal | below);
   }
-  return true;
+  return !odd;
 }
 static etype fewer(const uint8_t *p, size_t n) {
-  bool i8 = true, u8 = true, e4m3 = true, e5m2 = true, same = true;
-  for (size_t at = 0; at < n && (i8 || u8 || e4m3 || e5m2); at += STRETCH) {
-    size_t k = n - at < STRETCH ? n - at : STRETCH;
-    const uint8_t *q = p + 4 * at;
-    i8 = i8 && all_of(q, k, -128), u8 = u8 && all_of(q, k, 0);
-    e4m3 = e4m3 && all_small(q, k, ET_F8E4M3FN, 20), e5m2 = e5m2 && all_small(q, k, ET_F8E5M2, 21);
-    for (size_t i = 0; i < k && same; i++) same = !memcmp(p, q + 4 * i, 4);
+  bool i8 = true, u8 = true, four = true, five = true, same = true;
+  for (size_t at = 0; at < n && (i8 || u8); at += STRETCH) {
+    const size_t k = n - at < STRETCH ? n - at : STRETCH;
+    i8 = i8 && all_of(p + 4 * at, k, -128), u8 = u8 && all_of(p + 4 * at, k, 0);
   }
-  return same ? ET_NONE : i8 ? ET_I8 : u8 ? ET_U8 : e4m3 ? ET_F8E4M3FN : e5m2 ? ET_F8E5M2 : ET_NONE;
+  for (size_t at = 0; at < n && !i8 && !u8 && (four || five); at += STRETCH) {
+    const size_t k = n - at < STRETCH ? n - at : STRETCH;
+    four = four && all_small(p + 4 * at, k, &e4m3), five = five && all_small(p + 4 * at, k, &e5m2);
+  }
+  for (size_t i = 0; i < n && same; i++) same = !memcmp(p, p + 4 * i, 4);
+  return same ? ET_NONE : i8 ? ET_I8 : u8 ? ET_U8 : four ? ET_F8E4M3FN : five ? ET_F8E5M2 : ET_NONE;
+}
+/* The codes of floats of one byte: the upper half of an f32 tells which one it is. */
+static void write_small(etype k, const uint8_t *p, size_t n, uint8_t *to) {
+  uint8_t code_of[1 << 16] = {0};
+  for (uint32_t i = 0; i < 256; i++) {
+    const uint8_t code = (uint8_t)i;
+    const float f = (float)et_load(k, &code).f;
+    uint32_t bits;
+    memcpy(&bits, &f, 4);
+    if (isfinite(f)) code_of[bits >> 16] = code;
+  }
+  for (size_t i = 0; i < n; i++) {
+    uint32_t bits;
+    memcpy(&bits, p + 4 * i, 4);
+    to[i] = code_of[bits >> 16];
+  }
 }
 void expr_narrow(emodule *m, tid t) {
   tensor *x = xt(m, t);
@@ -58,14 +85,14 @@ void expr_narrow(emodule *m, tid t) {
   etype k = fewer(p, (size_t)n);
   if (!k) return;
   uint8_t *to = arena_alloc(m->a, (size_t)n);
-  for (size_t i = 0; i < (size_t)n; i++) {
-    float f;
-    memcpy(&f, p + 4 * i, 4);
-    if (et_kind(k) == K_FLOAT)
-      et_store(k, to + i, (scalar){.f = f});
-    else
+  if (et_kind(k) == K_FLOAT)
+    write_small(k, p, (size_t)n, to);
+  else
+    for (size_t i = 0; i < (size_t)n; i++) {
+      float f;
+      memcpy(&f, p + 4 * i, 4);
       to[i] = (uint8_t)(int32_t)f;
-  }
+    }
   ctx_release(m->c, p, x->data.bytes);
   x->data.data = NULL;
   x->narrow = (narrow_bytes){k, {to, (size_t)n}};
@@ -78,4 +105,10 @@ void narrow_write(etype k, const uint8_t *from, size_t n, uint8_t *to) {
     value[i] = et_kind(k) == K_FLOAT ? (float)x.f : (float)x.i;
   }
   for (size_t i = 0; i < n; i++) memcpy(to + 4 * i, &value[from[i]], 4);
+}
+int64_t expr_constant_floats(const emodule *m) {
+  int64_t all = 0, n;
+  for (tid t = 1; t < m->tensors.n; t++)
+    if (xt(m, t)->kind == TK_CONST && nd_count(&xt(m, t)->data, &n)) all += n * (int64_t)sizeof(float);
+  return all;
 }

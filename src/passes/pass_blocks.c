@@ -8,8 +8,12 @@
  *
  * where z and s hang on k only through a = k // g, or not at all: then there is one block. Then q is a constant of
  * whole numbers, or of floats of one byte, that is kept in bytes (expr/narrow.c) and packed in its bits; z*s is a
- * constant, too, and the inner sum of x is one for all columns. Uses the licence that sums of floats may be
- * reassociated. Needs factor; runs before constants are folded. */
+ * constant, too, and the inner sum of x is one for all columns. Of many rows, for which panels are computed once
+ * (schedule/panel_value.c), a second sum would be more work than it saves:
+ *
+ *   sum[a, b] x*(q*s + (-z*s))
+ *
+ * Uses the licence that sums of floats may be reassociated. Needs factor; runs before constants are folded. */
 #include "cost/cost.h"
 #include "passes/pass_const.h"
 
@@ -30,6 +34,7 @@ typedef struct block_sum {
   atom block; /* counts its blocks; 0: there is one */
   atom place; /* counts the places of a block */
   sz by;      /* var, of these two */
+  bool many;  /* panels are computed: there is one sum */
 } block_sum;
 
 /* ---- what is read ---------------------------------------------------------------------------- */
@@ -121,8 +126,26 @@ static bool split_factor(blocks *k, ex factor, atom inside, block_sum *out) {
   if (!whole || !out->scale) return false;
   return small_float(k, whole) || whole_value(k->p, whole); /* last: it may look at all of a constant */
 }
-/* Do so few terms share each weight that it is better to keep them small? */
-static bool few_uses(blocks *k, const ex_node *red, ex factor) {
+/* Does something that is multiplied slide over a tensor: does an index count terms of the sum and results? Such sums
+ * have forms with fewer multiplications. */
+static bool slides(blocks *k, const ex_node *red) {
+  u32vec loads = {0};
+  expr_loads(k->m, red->body, k->p->a, &loads);
+  for (uint32_t i = 0; i < loads.n; i++) {
+    const ex_node *n = exn(k->m, loads.v[i]);
+    for (uint32_t j = 0; j < n->nargs; j++) {
+      u32vec at = {0};
+      uint32_t terms = 0;
+      sym_atoms(k->p->c, n->args[j], AT_VAR, k->p->a, &at);
+      for (uint32_t v = 0; v < at.n; v++)
+        for (uint32_t r = 0; r < red->nargs; r++) terms += red->args[r] == at.v[v];
+      if (terms && terms < at.n) return true;
+    }
+  }
+  return false;
+}
+/* Is it better to keep the weights small? *many: so many terms share each that panels of them are computed. */
+static bool kept_small(blocks *k, const ex_node *red, ex factor, bool *many) {
   pw *p = k->p;
   u32vec all = {0}, mine = {0};
   int64_t n = 1, bytes = 4, least, most;
@@ -136,7 +159,10 @@ static bool few_uses(blocks *k, const ex_node *red, ex factor) {
     sym_range(p->c, extent, &least, &most);
     n = sat_mul64(n, max64(1, least));
   }
-  return target_lanes(p->t, ET_F32) > 1 && cost_keeps_few_bits(p->t, n, bytes);
+  *many = n > p->t->memory_balance;
+  if (*many && slides(k, red)) return false;
+  return target_lanes(p->t, ET_F32) > 1 &&
+         cost_keeps_few_bits(p->t, n, bytes, max64(bytes, expr_constant_floats(k->m)));
 }
 /* Is this factor of the sum the same in blocks of one of its variables, but for whole numbers? */
 static bool match_factor(blocks *k, const ex_node *red, ex factor, block_sum *out) {
@@ -178,7 +204,7 @@ static bool match(blocks *k, const ex_node *red, block_sum *out) {
     const ex_node *n = exn(m, f.v[i]);
     if (n->kind != EX_LOAD || !of_constants(k, n->tensor, DEPTH)) continue;
     const ex v = simplify(p, opened(k, f.v[i]));
-    if (!const_value(p, v) || !few_uses(k, red, v) || !match_factor(k, red, v, out)) continue;
+    if (!const_value(p, v) || !kept_small(k, red, v, &out->many) || !match_factor(k, red, v, out)) continue;
     for (uint32_t q = 0; q < f.n; q++)
       if (q != i) out->others = expr_times(m, out->others, f.v[q]);
     return true;
@@ -209,13 +235,17 @@ static ex sum_node(void *env, emodule *m, ex e) {
     if (n.args[i] != q.var || q.block) vars[at++] = n.args[i] == q.var ? q.block : n.args[i];
   k->any = true;
   ex second = 0;
-  if (zero) {
+  if (zero && !q.many) {
     const ex inner = expr_reduce(m, RED_SUM, &q.place, 1, 0, others, 0, ET_F32, ET_F32);
     const ex term = expr_op2(m, OP_MUL, inner, zero);
     second = expr_fresh(m, at ? expr_reduce(m, RED_SUM, vars, at, 0, term, 0, ET_F32, ET_F32) : term);
   }
   vars[at++] = q.place;
-  const ex body = expr_op2(m, OP_MUL, expr_op2(m, OP_MUL, others, codes), scale);
+  ex body = expr_op2(m, OP_MUL, expr_op2(m, OP_MUL, others, codes), scale);
+  if (zero && q.many) { /* one factor, of a panel: not a constant of floats again */
+    body = expr_op2(m, OP_MUL, others, expr_op2(m, OP_ADD, expr_op2(m, OP_MUL, codes, scale), zero));
+    map_putu(p->codes, exn(m, codes)->tensor, 1);
+  }
   const ex first = expr_reduce(m, RED_SUM, vars, at, 0, body, 0, ET_F32, ET_F32);
   return second && !EK_PLANTED("blocks") ? expr_op2(m, OP_ADD, first, second) : first;
 }

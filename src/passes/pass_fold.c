@@ -75,13 +75,22 @@ static void cool(pw *p, ex e) {
     if (d->bytes >= MIN_COOL) file_done(p->c, d->data, d->bytes);
   }
 }
+/* Does it read codes that are to stay in few bits? */
+static bool reads_codes(pw *p, ex e) {
+  u32vec l = {0};
+  uint64_t is;
+  expr_loads(p->m, e, p->a, &l);
+  for (uint32_t i = 0; i < l.n; i++)
+    if (map_getu(p->codes, exn(p->m, l.v[i])->tensor, &is)) return true;
+  return false;
+}
 /* const_values, where it takes at most so much work. */
 static tid values_within(pw *p, uint32_t near, const atom *vars, uint32_t n, ex value, int64_t most, ndarray *out) {
   emodule *m = p->m;
   digit *d = NEWN(p->a, digit, n + 1);
   sz *by = NEWN(p->a, sz, n + 1);
   int64_t points;
-  if (n > MAX_RANK) return 0;
+  if (n > MAX_RANK || reads_codes(p, value)) return 0;
   for (uint32_t i = 0; i < n; i++) {
     d[i].extent = sym_extent(p->c, vars[i]);
     by[i] = sym_var(p->c, sym_name(p->c, vars[i]), d[i].extent);

@@ -112,6 +112,7 @@ bool expr_optimise(emodule *m, int level, const expr_observer *o) {
   p.widen = UINT64_C(1) << ET_F16 | UINT64_C(1) << ET_BF16;
   p.lates = map_new(p.keep);
   p.exact = map_new(p.keep);
+  p.codes = map_new(p.keep);
   p.canon_vars = map_new(p.keep);
   pass_index(&p);
   for (const expr_pass *q = expr_passes; q->name; q++) {

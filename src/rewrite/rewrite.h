@@ -49,6 +49,8 @@ struct pw {
   /* stages whose factors stay as they are: those of a transform, which would magnify an error, or are made on
    * purpose of fewer constants */
   map *exact;
+  /* constants of few bits that panels are computed of (blocks): they stay apart */
+  map *codes;
   uint64_t widen;      /* element types (bit 1 << etype) whose arithmetic is done in f32 */
   VEC(u32vec) readers; /* per tensor: live stages that read it, each once */
   VEC(u32vec) loads;   /* per stage: its distinct load nodes */

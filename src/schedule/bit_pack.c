@@ -96,17 +96,24 @@ few_bits bit_pack_of(index_view *iv, const nest *n, uint32_t stage, ex load, int
   const u32vec *vars = &n->reds[stage];
   const tensorised *by = instruction_of(n, stage, load);
   const bool words = xt(iv->m, t)->narrow.type == ET_NONE; /* an instruction takes words of bytes */
-  factored f;
+  const bool shared = n->shared && !stage && panel_value_reads(iv, n->shared, load);
+  factored f = {0};
   etype type;
   int64_t elems;
   if (!in_bytes(iv->p, t, &type).n || (et_kind(type) == K_FLOAT && !iv->p->t->f16c) ||
-      !nd_count(&xt(iv->m, t)->data, &elems) || n->lane_reduced || n->lanes < 2 || n->blocking.panels ||
-      !nest_factors(iv, n, stage, &f) || (words ? !by : by || factor_of(iv, &red, load) != load) ||
-      !cost_keeps_few_bits(iv->p->t, uses, elems * et_bytes(ET_F32)))
+      !nd_count(&xt(iv->m, t)->data, &elems) || n->lane_reduced || n->lanes < 2)
     return none;
+  if (!shared && (n->blocking.panels || !nest_factors(iv, n, stage, &f) ||
+                  (words ? !by : by || factor_of(iv, &red, load) != load)))
+    return none;
+  /* the scale of a block stands apart because few bits are worth it */
+  if (shared || (f.outer && !words)) uses = 0;
+  if (!cost_keeps_few_bits(iv->p->t, uses, elems * et_bytes(ET_F32), expr_constant_floats(iv->m))) return none;
   few_bits b = bits_of(iv->p, t);
   const uint32_t each = bit_pack_points(b.bits);
-  const bool whole = !(sym_int_or(iv->c, sym_extent(iv->c, vars->v[vars->n - 1]), 1) % each || nr % each);
+  const atom last = vars->v[vars->n - 1];
+  const int64_t part = n->blocking.panels && n->blocking.var == last ? n->blocking.step : 0;
+  const bool whole = !(sym_int_or(iv->c, sym_extent(iv->c, last), 1) % each || nr % each || part % each);
   if (words) return b.bits < 8 && whole && !b.low && by->by->group == sizeof(uint32_t) ? b : none;
   if (!whole) b.bits = 8;
   return b;

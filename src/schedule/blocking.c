@@ -31,8 +31,14 @@ static const access *access_of(const accesses *acc, ex load) {
     if (acc->v[i].load == load && !acc->v[i].store) return &acc->v[i];
   return NULL;
 }
+/* Do the rows lie apart, and their neighbours follow each other in the sum? */
+static bool rows_follow(kctx *k, const nest *n, const access *row, const choice *ch) {
+  const u32vec *vars = &n->reds[0];
+  return address_coef(&k->e.view, row->address, ch->row) > 0 &&
+         address_coef(&k->e.view, row->address, vars->v[vars->n - 1]) == 1;
+}
 /* A sum of products of two loads, one that runs along the lanes, one of rows whose neighbours follow each other in
- * the sum. */
+ * the sum; or of such rows and of what is computed into panels. */
 static bool rows_by_panels(kctx *k, nest *n, const accesses *acc, const choice *ch, bool *made) {
   const ex_node *red = exn(k->m, xs(k->m, n->stages.v[0])->value),
                 *body = red->kind == EX_REDUCE ? exn(k->m, red->body) : NULL;
@@ -40,6 +46,13 @@ static bool rows_by_panels(kctx *k, nest *n, const accesses *acc, const choice *
   if (!body || red->op != RED_SUM || red->where || body->kind != EX_OP || body->op != OP_MUL || !vars->n) return false;
   for (uint32_t i = 1; i < n->stages.n; i++)
     if (value_reduces(&k->e.view, xs(k->m, n->stages.v[i])->value)) return false;
+  if (n->shared) {
+    const ex rest = panel_value_rest(&k->e.view, red, n->shared);
+    const access *row = access_of(acc, rest);
+    if (!row || row->guarded || exn(k->m, rest)->type != ET_F32) return false;
+    n->blocking.row = rest, *made = true;
+    return rows_follow(k, n, row, ch);
+  }
   for (uint32_t q = 0; q < 2; q++) {
     const ex_node *x = exn(k->m, body->args[q]), *y = exn(k->m, body->args[!q]);
     if (x->kind != EX_LOAD || y->kind != EX_LOAD || x->type != red->acc || y->type != red->acc || x->otherwise ||
@@ -51,8 +64,7 @@ static bool rows_by_panels(kctx *k, nest *n, const accesses *acc, const choice *
       continue;
     n->blocking.row = body->args[!q];
     *made = !lane->constant;
-    return address_coef(&k->e.view, row->address, ch->row) > 0 &&
-           address_coef(&k->e.view, row->address, vars->v[vars->n - 1]) == 1;
+    return rows_follow(k, n, row, ch);
   }
   return false;
 }
@@ -77,7 +89,7 @@ static int64_t stated_rows(kctx *k, const directive *d, const nest *n) {
   if (!rows || rows % n->mr) kernel_refuse(k, d, "expected rows, and a multiple of the tile's %u", n->mr);
   return rows + EK_PLANTED("follow-block") * (int64_t)n->mr;
 }
-bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch) {
+bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch, int64_t whole) {
   const target *t = k->p->t;
   const directive *d = stated(k, &n->stages, P_BLOCK);
   cache_blocking *p = &n->blocking;
@@ -101,6 +113,7 @@ bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch) {
                                  .inner = depth / first,
                                  .size = et_bytes(type),
                                  .width = width,
+                                 .whole = whole,
                                  .tile_rows = n->mr,
                                  .made = made, /* whole squares (nest.c) */
                                  .vector = L};

@@ -383,7 +383,9 @@ static void pack_changes(const proposer *p) {
   }
 }
 static void buffer_changes(const proposer *p) {
-  if (is_word(has(p, P_BUFFER), 0, "rows")) one_word(p, P_BUFFER, "none");
+  const directive *d = has(p, P_BUFFER);
+  if (any(d)) one_word(p, P_BUFFER, "none");
+  if (d && p->nf->panel_values && !is_word(d, 0, "panel")) one_word(p, P_BUFFER, "panel");
 }
 static void block_change(const proposer *p, const char *var, int64_t steps, int64_t panels, int64_t rows) {
   schedule_change c = begin(p, P_BLOCK);
@@ -547,6 +549,10 @@ static uint32_t dropped_by(const kernel_record *k, const nest_record *n, const n
     return finish | PACKS | BIT(P_BLOCK) | BIT(P_CHUNKS);
   case P_BLOCK:
     return finish | BIT(P_CHUNKS) | PACKS | BIT(P_STRIP);
+  case P_BUFFER:
+    return is_word(&c->to.v[0], 0, "panel") || is_word(record_find(k, n, P_BUFFER), 0, "panel")
+               ? finish | ON_TILE | PACKS
+               : 0;
   case P_SPLIT:
   case P_ROLL:
     return BIT(P_ROLL) | BIT(P_SPLIT);

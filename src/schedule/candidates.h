@@ -33,6 +33,7 @@ typedef struct nest_facts {
   VEC(operand_facts) operands; /* what the sum reads */
   int64_t block_steps;   /* values of the sum's outermost variable, parts of which may be blocks; 0: they may not */
   bool packs_blocks;     /* panels of a block are packed of a run-time operand */
+  bool panel_values;     /* what its rows share may be computed into panels */
   strvec bounds;         /* variables of sums whose loops can leave out places outside of a tensor */
   strvec versions;       /* conditions of sizes for which there can be a copy */
   directives prefetches; /* what can be fetched ahead, as it would be stated */

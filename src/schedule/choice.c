@@ -94,11 +94,18 @@ static choice choose(kctx *k, const u32vec *group, const accesses *acc, const u3
   g.row = given_var(k, rows, domain, red, probe || list, &g.row_given);
   g.lane_given &= !EK_PLANTED("follow-lanes"), g.row_given &= !EK_PLANTED("follow-rows");
   g.no_instruction = directive_is(stated(k, group, P_INSTRUCTION), 0, "none");
+  const directive *buffer = stated(k, group, P_BUFFER);
+  g.panels_given = buffer && !EK_PLANTED("follow-buffer-panel");
+  g.computes_panels = buffer && buffer_has(k, buffer, "panel");
   choice ch = tile_choose(&k->e.view, group, acc, domain, red, &g);
   if (probe) return ch;
+  nest_facts *facts = kernel_nest_facts(k, group);
+  if (facts) facts->panel_values = ch.may_share;
   if (list && !g.row_given && !is_collapsed(k, rows, &ch))
     kernel_refuse(k, rows, "%s cannot be the rows of a tile", rows->words.v[0]);
   if (k->stated) follow(k, group, &g, &ch);
+  if (g.computes_panels && !ch.shared)
+    kernel_refuse(k, buffer, "the sum has no constants of few bits along its lanes that rows share");
   return ch;
 }
 choice kernel_choice(kctx *k, const u32vec *group, const accesses *acc, const u32vec *domain, const u32vec *red) {

@@ -48,6 +48,7 @@ static chunk_sizes sizes_of(kctx *k, nest *n, bool reduces) {
 /* Panels of a run-time operand are packed where they are used: a thread should own whole panels. */
 static bool owns_panels(const kctx *k, const nest *n, const accesses *acc, ex lane_load, int64_t lane_blocks) {
   if (!n->row.var || !n->lane_outer || lane_blocks < few_chunks(k)) return false;
+  if (n->shared) return true;
   for (uint32_t i = 0; i < acc->n; i++)
     if (acc->v[i].load == lane_load && !acc->v[i].constant) return true;
   return false;

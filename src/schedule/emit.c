@@ -466,18 +466,23 @@ static evalue load_masked(ectx *e, tensor_load *d) {
   const etype type = d->t->type;
   return (evalue){lb_op(&e->b, OP_SEL, lt(type, e->lanes), cond, v.v, emit_vec(e, o, type)), true};
 }
+/* The pack that holds the value of an operand; NULL: none. */
+static const packed *packed_of(const ectx *e, ex x) {
+  for (uint32_t i = 0; i < e->packs.n; i++)
+    if (e->packs.v[i].load == x) return &e->packs.v[i];
+  return NULL;
+}
+static evalue load_packed(ectx *e, const packed *k, etype t) {
+  if (k->fixed_point) return (evalue){fixed_point_load(e, k), true};
+  if (k->few.bits) return (evalue){bit_pack_load(e, k, t), true};
+  return (evalue){lb_load_ex(&e->b, lt(t, e->lanes), k->ptr, emit_packed(e, k, k->off), 0, 0, 0, 0), true};
+}
 static evalue emit_load(ectx *e, ex x) {
   tensor_load d = {.load = x, .n = *exn(e->m, x)};
   const local *l = view_local(&e->view, d.n.tensor);
   if (l && l->regs) return emit_held(e, x, l);
-  for (uint32_t i = 0; i < e->packs.n; i++)
-    if (e->packs.v[i].load == x) {
-      const packed *k = &e->packs.v[i];
-      if (k->fixed_point) return (evalue){fixed_point_load(e, k), true};
-      if (k->few.bits) return (evalue){bit_pack_load(e, k, (etype)d.n.type), true};
-      return (evalue){lb_load_ex(&e->b, lt((etype)d.n.type, e->lanes), k->ptr, emit_packed(e, k, k->off), 0, 0, 0, 0),
-                      true};
-    }
+  const packed *k = packed_of(e, x);
+  if (k) return load_packed(e, k, (etype)d.n.type);
   d.lay = view_layout(&e->view, d.n.tensor), d.t = xt(e->m, d.n.tensor), d.ptr = emit_source(e, d.n.tensor);
   bool ok = view_inside(&e->view, x, d.idx, d.safe), lanewise = false;
   for (uint32_t i = 0; i < d.n.nargs; i++) lanewise |= (dep_sz(e, d.idx[i]) & D_LANE) != 0;
@@ -677,6 +682,11 @@ evalue emit_value(ectx *e, ex x) {
       r = emit_reduce(e, x);
       break;
     case EX_OP: {
+      const packed *k = packed_of(e, x);
+      if (k) {
+        r = load_packed(e, k, (etype)n.type);
+        break;
+      }
       evalue q[3];
       bool vec = false;
       for (uint32_t i = 0; i < n.nargs; i++) {

@@ -30,9 +30,9 @@ typedef struct few_bits {
   /* 8: type of what the bytes hold */
   etype type;
 } few_bits;
-/* A load whose constant (or packed) operand has a storage of its own: address = off (scalar) + lane. */
+/* An operand with a storage of its own, constant or packed: address = off (scalar) + lane. */
 typedef struct packed {
-  /* the load that reads the operand */
+  /* the load that reads the operand, or the value that was computed */
   ex load;
   /* pointer to the pack */
   lv ptr;

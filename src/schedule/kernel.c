@@ -99,7 +99,8 @@ static void check_packs(kctx *k, const nest *n) {
   for (const directive *d; (d = stated_next(k, &n->stages, P_PACK, &at));) {
     const packload *of = NULL;
     for (uint32_t i = 0; i < n->packs.n && !of; i++)
-      if (directive_is(d, 0, xt(k->m, exn(k->m, n->packs.v[i].load)->tensor)->name)) of = &n->packs.v[i];
+      if (!n->packs.v[i].computed && directive_is(d, 0, xt(k->m, exn(k->m, n->packs.v[i].load)->tensor)->name))
+        of = &n->packs.v[i];
     if (!of && directive_is(d, 0, "none")) continue;
     if (!of) kernel_refuse(k, d, "%s is no operand that can be packed along these lanes", d->words.v[0]);
     const char *format[PACK_FORMAT];
@@ -116,23 +117,11 @@ uint32_t kernel_pack_format(kctx *k, const packload *p, const char *words[PACK_F
   words[1] = p->few.bits ? arena_fmt(k->a, "%u", p->few.bits) : "of", words[2] = arena_fmt(k->a, "%u", p->group);
   return p->fixed_point ? 1 : p->few.bits ? 2 : p->group ? 3 : 0;
 }
-/* Packs a run-time operand, or a constant of which data choose a part, if that is better than to read it where it lies:
- * it is copied, one panel at a time, when it is not contiguous, when enough rows reuse the copy (a panel read in place
- * strides over the whole operand, on few cache sets), or when an instruction wants it in groups. */
-static void pack_at_run_time(kctx *k, nest *n, const access *a, const choice *ch) {
+/* Room in scratch for the panel of an operand, or of a value, in groups of g points; g 0: as they come. */
+static packload *run_time_panel(kctx *k, nest *n, ex load, uint32_t stage, int64_t g) {
   const cache_blocking *p = n->blocking.first ? &n->blocking : NULL;
-  const tensorised *by = instruction_of(n, a->stage, a->load);
-  const int64_t g = by ? by->by->group : 1;
-  const bool contiguous = address_coef(&k->e.view, a->address, ch->lane) == 1;
-  const bool copied = by ? cost_copy_groups(kernel_extent(k, ch->row, TYPICAL_ROWS))
-                         : !n->row.lo && cost_copy_panel(kernel_extent(k, ch->row, 0));
-  if (!ch->row || !ch->lane_outer || a->known || (contiguous && !p && !copied)) return;
-  /* a panel is packed outside the inner loops; a guard may look at them where the address does not */
-  bool inside = value_uses(&k->e.view, a->load, ch->row);
-  for (uint32_t v = 0; v < n->inner.n; v++) inside |= value_uses(&k->e.view, a->load, n->inner.v[v].var);
-  if (inside) return;
   sz red = sym_int(k->c, 1), off = sym_int(k->c, 0);
-  const u32vec vars = nest_pack_vars(&k->e.view, n, a->stage, a->load), *rv = &vars;
+  const u32vec vars = nest_pack_vars(&k->e.view, n, stage, load), *rv = &vars;
   for (uint32_t r = 0; r < rv->n; r++) {
     sz ext = sym_extent(k->c, rv->v[r]);
     if (g > 1 && r + 1 == rv->n) ext = sym_muli(k->c, sym_ceildiv(k->c, ext, sym_int(k->c, g)), g);
@@ -148,14 +137,31 @@ static void pack_at_run_time(kctx *k, nest *n, const access *a, const choice *ch
         sym_add(k->c, sym_sub(k->c, off, sym_mul(k->c, sym_of_atom(k->c, p->at), inner)), sym_mul(k->c, before, part));
     red = sym_max(k->c, red, sym_muli(k->c, part, p->panels));
   }
-  packload pl = {.load = a->load,
-                 .stage = a->stage,
+  packload pl = {.load = load,
+                 .stage = stage,
                  .off = sym_muli(k->c, off, nr),
                  .elems = sym_muli(k->c, red, nr),
                  .nr = nr,
-                 .group = by ? by->by->group : 0};
-  pl.ptr = kernel_scratch(k, (etype)exn(k->m, a->load)->type, pl.elems);
+                 .group = (uint32_t)g};
+  pl.ptr = kernel_scratch(k, (etype)exn(k->m, load)->type, pl.elems);
   vec_push(k->a, n->packs, pl);
+  return &n->packs.v[n->packs.n - 1];
+}
+/* Packs a run-time operand, or a constant of which data choose a part, if that is better than to read it where it lies:
+ * it is copied, one panel at a time, when it is not contiguous, when enough rows reuse the copy (a panel read in place
+ * strides over the whole operand, on few cache sets), or when an instruction wants it in groups. */
+static void pack_at_run_time(kctx *k, nest *n, const access *a, const choice *ch) {
+  const cache_blocking *p = n->blocking.first ? &n->blocking : NULL;
+  const tensorised *by = instruction_of(n, a->stage, a->load);
+  const bool contiguous = address_coef(&k->e.view, a->address, ch->lane) == 1;
+  const bool copied = by ? cost_copy_groups(kernel_extent(k, ch->row, TYPICAL_ROWS))
+                         : !n->row.lo && cost_copy_panel(kernel_extent(k, ch->row, 0));
+  if (!ch->row || !ch->lane_outer || a->known || (contiguous && !p && !copied)) return;
+  /* a panel is packed outside the inner loops; a guard may look at them where the address does not */
+  bool inside = value_uses(&k->e.view, a->load, ch->row);
+  for (uint32_t v = 0; v < n->inner.n; v++) inside |= value_uses(&k->e.view, a->load, n->inner.v[v].var);
+  if (inside) return;
+  run_time_panel(k, n, a->load, a->stage, by ? by->by->group : 0);
 }
 /* Packs a constant, with those that lie beside it; false: it is not of that kind. */
 static bool pack_when_compiling(kctx *k, nest *n, const accesses *acc, uint32_t at) {
@@ -170,6 +176,12 @@ static bool pack_when_compiling(kctx *k, nest *n, const accesses *acc, uint32_t 
     vec_push(k->a, n->packs, pl);
   }
   return packed;
+}
+/* What tiles read is computed into panels, of what has been packed. */
+static void compute_panels(kctx *k, nest *n) {
+  for (uint32_t i = 0; i < n->packs.n; i++)
+    n->packs.v[i].source = !n->packs.v[i].stage && panel_value_reads(&k->e.view, n->shared, n->packs.v[i].load);
+  run_time_panel(k, n, n->shared, 0, 0)->computed = true;
 }
 void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
   ectx *e = &k->e;
@@ -188,6 +200,7 @@ void kernel_packs(kctx *k, nest *n, const accesses *acc, const choice *ch) {
     } else if (!one_for_all_steps(e, n, a) && !pack_when_compiling(k, n, acc, i))
       pack_at_run_time(k, n, a, ch);
   }
+  if (n->shared) compute_panels(k, n);
   kernel_instructions_packed(k, n);
   check_packs(k, n);
 }
@@ -289,6 +302,9 @@ nest kernel_nest(kctx *k, const u32vec *group, const u32vec *domain, choice ch, 
     else
       vec_push(k->a, n.inner, x);
   }
+  n.shared = ch.lane_outer && !ch.lane_reduced ? ch.shared : 0;
+  for (uint32_t i = 0; i < n.inner.n && n.shared; i++) /* a panel is computed outside of these loops */
+    if (value_uses(&k->e.view, n.shared, n.inner.v[i].var)) n.shared = 0;
   uint32_t reduce = 0, unroll = 0;
   n.reds = NEWN(k->a, u32vec, group->n);
   n.windows = NEWN(k->a, atom, group->n);

@@ -210,10 +210,12 @@ uint32_t kernel_pack_format(kctx *k, const packload *p, const char *words[PACK_F
 void kernel_instructions(kctx *k, nest *n);
 /* forgets those of which an operand was not packed */
 void kernel_instructions_packed(kctx *k, nest *n);
+/* prepare.c: what the directive says of what is computed before it is read, "panel" or "rows" */
+bool buffer_has(kctx *k, const directive *d, const char *word);
 /* prepare.c: operands that a tile computes before its sum */
 void kernel_prepare(kctx *k, nest *n);
-/* blocking.c: shall tiles come in blocks? */
-bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch);
+/* blocking.c: shall tiles come in blocks? whole: columns of a panel else */
+bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch, int64_t whole);
 /* blocking.c: shall they go line by line? */
 bool kernel_row_streaming(kctx *k, nest *n, const accesses *acc, const choice *ch);
 /* opens the loop over the blocks of rows */

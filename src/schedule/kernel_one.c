@@ -217,7 +217,8 @@ void kernel_one(kctx *k, const u32vec *group) {
     choice near = ch;
     near.mr = ch.l2_mr, near.nv = ch.l2_nv;
     n = kernel_nest(k, group, &domain, near, &acc);
-    if ((parts = kernel_blocking(k, &n, &acc, &near))) ch = near;
+    const int64_t whole = (int64_t)(ch.shared ? ch.nv : near.nv) * ch.lanes;
+    if ((parts = kernel_blocking(k, &n, &acc, &near, whole))) ch = near;
   }
   if (!parts) {
     kernel_collapse_rows(&ch);

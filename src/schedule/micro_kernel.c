@@ -490,7 +490,7 @@ static bool tell_factors(ectx *e, const nest *n, uint32_t stage, factored *out) 
   bool packed = false;
   if (!nest_factors(&e->view, n, stage, out) || (e->tensorised && !e->tensorised->factored)) return false;
   for (uint32_t i = 0; i < n->packs.n; i++)
-    if (n->packs.v[i].stage == stage && n->packs.v[i].few.bits) {
+    if (n->packs.v[i].stage == stage && n->packs.v[i].few.bits && !n->packs.v[i].source) {
       const uint32_t each = bit_pack_points(n->packs.v[i].few.bits);
       points = each > points ? each : points, packed = true;
     }
@@ -616,8 +616,9 @@ static bool tile_is_long(ectx *e, const nest *n, const tile_reduction *x, long_s
  * for the last part of the sum only. */
 static bool reduce_tile(ectx *e, const nest *n, const register_tile *t, uint32_t i, lv *regs) {
   const stage *s = xs(e->m, n->stages.v[i]);
-  const ex_node red = *exn(e->m, s->value);
+  ex_node red = *exn(e->m, s->value);
   const etype to = xt(e->m, s->tensor)->type;
+  if (n->shared && !i) red.body = expr_times(e->m, panel_value_rest(&e->view, &red, n->shared), n->shared);
   tile_reduction x = {.stage = i,
                       .vars = &n->reds[i],
                       .red = &red,

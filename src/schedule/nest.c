@@ -412,13 +412,37 @@ static void pack_groups(ectx *e, nest *n, const packload *k, const tile_lanes *a
   emit_unscope(e);
   emit_epoch(e);
 }
-/* copies this panel of a run-time operand into scratch, lanes innermost */
+/* the operands packed for a nest, of the panel bound, that tiles read; or those that computed panels are made of */
+static void take_packs(ectx *e, nest *n, bool sources) {
+  for (uint32_t i = 0; i < n->packs.n; i++) {
+    packload *k = &n->packs.v[i];
+    if (k->source != sources) continue;
+    vec_push(e->a, e->packs,
+             ((packed){.load = k->load,
+                       .ptr = k->ptr,
+                       .off = k->off,
+                       .fixed_point = k->fixed_point,
+                       .first = k->first,
+                       .few = k->few,
+                       .lane_base = !k->constant ? 0
+                                    : n->panel ? sym_muli(e->c, sym_of_atom(e->c, n->panel), (int64_t)n->nv * n->lanes)
+                                               : sym_int(e->c, 0)}));
+  }
+  emit_epoch(e);
+}
+/* copies this panel of a run-time operand into scratch, lanes innermost, or computes it */
 static void pack_panel(ectx *e, nest *n, tile_lanes *a) {
   for (uint32_t i = 0; i < n->packs.n; i++) {
     packload *k = &n->packs.v[i];
     if (k->constant) continue;
     uint32_t nb = e->view.binds.n, depth = 0, np = e->packs.n;
     e->packs.n = 0;
+    if (k->computed) {
+      take_packs(e, n, true);
+      panel_value_emit(e, n, k, &(register_tile){.lane = a->lane, .count = a->count, .nv = a->nv, .lanes = a->lanes});
+      e->packs.n = np;
+      continue;
+    }
     if (k->group) {
       pack_groups(e, n, k, a);
       e->packs.n = np;
@@ -466,23 +490,6 @@ static void pack_panel(ectx *e, nest *n, tile_lanes *a) {
     emit_epoch(e);
   }
 }
-/* the operands packed for a nest, of the panel bound */
-static void take_packs(ectx *e, nest *n) {
-  for (uint32_t i = 0; i < n->packs.n; i++) {
-    packload *k = &n->packs.v[i];
-    vec_push(e->a, e->packs,
-             ((packed){.load = k->load,
-                       .ptr = k->ptr,
-                       .off = k->off,
-                       .fixed_point = k->fixed_point,
-                       .first = k->first,
-                       .few = k->few,
-                       .lane_base = !k->constant ? 0
-                                    : n->panel ? sym_muli(e->c, sym_of_atom(e->c, n->panel), (int64_t)n->nv * n->lanes)
-                                               : sym_int(e->c, 0)}));
-  }
-  emit_epoch(e);
-}
 /* The tiles of these lanes, which are those of a panel or a part of it. */
 static void lane_tile(ectx *e, nest *n, lv panel, tile_lanes a) {
   uint32_t nb = e->view.binds.n, np = e->packs.n;
@@ -490,7 +497,7 @@ static void lane_tile(ectx *e, nest *n, lv panel, tile_lanes a) {
   if (n->panel) emit_bind(e, n->panel, panel);
   if (n->blocking.first) emit_bind(e, n->blocking.first, panel), emit_bind(e, n->blocking.at, lb_int(&e->b, 0));
   if (n->lane_outer) pack_panel(e, n, &a);
-  take_packs(e, n);
+  take_packs(e, n, false);
   if (n->lane_outer)
     vars_then(e, n, n->inner.v, n->inner.n, inner_rows, &a);
   else
@@ -507,7 +514,7 @@ static void block_micro_kernels(ectx *e, nest *n, const register_tile *t) {
   lb_for(&e->b, "panel", n->blocking.from, n->blocking.to, lb_int(&e->b, 1), 0, &i);
   emit_scope(e);
   emit_bind(e, n->panel, i);
-  take_packs(e, n);
+  take_packs(e, n, false);
   panel.lane = lb_muli(&e->b, i, (int64_t)t->nv * t->lanes), panel.panel = i;
   micro_kernel(e, n, &panel);
   e->packs.n = np;

@@ -33,7 +33,7 @@ typedef struct nvar {
 typedef VEC(nvar) nvars;
 /* An operand of a group that lies packed in panels, and where the panel at work begins. */
 typedef struct packload {
-  /* the load that reads the operand */
+  /* the load that reads the operand, or the value that is computed */
   ex load;
   /* index into nest.stages: the stage whose reduction reads it */
   uint32_t stage;
@@ -65,6 +65,10 @@ typedef struct packload {
   uint32_t group;
   /* constant of few bits (bit_pack.c): how each is kept; bits 0: it lies in its own type */
   few_bits few;
+  /* `load` is nest.shared, which is computed into the panel (panel_value.c) */
+  bool computed;
+  /* constant: computed panels read it, and tiles do not */
+  bool source;
 } packload;
 /* How a nest is divided into blocks that stay in a cache (blocking.c). */
 typedef struct cache_blocking {
@@ -169,6 +173,8 @@ typedef struct nest {
   VEC(packload) packs;
   /* operands that a tile computes before its sum */
   VEC(prepared) rows;
+  /* the factor of the leader's sum that is computed a panel at a time (panel_value.c); 0: none is */
+  ex shared;
   /* sums whose innermost part an instruction of the target computes */
   VEC(tensorised) tensorised;
   /* per stage: is there an instruction that computes its sum, used or not? NULL: nobody has asked */
@@ -280,6 +286,17 @@ void fetch_places(ectx *e, const nest *n, lv lane);
 /* prepare.c */
 /* computes what the sum of that stage reads in mr rows, and has it read there until e->rows is reset */
 void prepare_rows(ectx *e, const nest *n, uint32_t stage, uint32_t mr);
+/* panel_value.c */
+/* The product of those factors of a sum that follow the lanes, if all rows share it and it may be computed into
+ * panels; 0: it may not. *pays: it had better be, since there are enough rows, or a factor is more than a load. red: a
+ * copy, for nodes move as factors are made */
+ex panel_value(index_view *iv, const ex_node *red, atom lane, atom row, const u32vec *domain, bool *pays);
+/* the product of the other factors */
+ex panel_value_rest(index_view *iv, const ex_node *red, ex shared);
+/* Is the load a factor of it? */
+bool panel_value_reads(index_view *iv, ex shared, ex load);
+/* computes the panel of these lanes into scratch */
+void panel_value_emit(ectx *e, const nest *n, const packload *k, const register_tile *lanes);
 /* blocking.c */
 /* all parts of the sum for the panels from..to-1 */
 void blocking_each(ectx *e, nest *n, lv from, lv to, void (*rows)(ectx *e, nest *n));

@@ -98,10 +98,10 @@ static void panels_to_fetch(index_view *iv, const nest *n, prefetches *out) {
   const row_blocks blocks = n->row.var ? blocks_of(iv->c, n) : (row_blocks){0};
   for (uint32_t i = 0; i < n->packs.n && n->lane_outer && n->row.var; i++) {
     const packload *k = &n->packs.v[i];
+    if (n->windows[k->stage] || k->computed) continue;
     const ex_node *load = exn(iv->m, k->load);
     const int64_t size = et_bytes((etype)load->type);
     prefetch x = {PREFETCH_PANEL, load->tensor, 1, true};
-    if (n->windows[k->stage]) continue;
     if (k->constant) {
       const bool alone = may_be_alone(iv->c, n, &blocks, n->mr);
       if (k->first || !line_of(iv->p, size) || !(blocks.open || blocks.n)) continue; /* no block: an axis of size 0 */
@@ -152,7 +152,7 @@ static void fetch_source(ectx *e, const nest *n, const packload *k, lv row) {
 void fetch_panels(ectx *e, const nest *n, uint32_t stage, lv row, uint32_t mr) {
   for (uint32_t i = 0; i < n->packs.n && !n->windows[stage]; i++) {
     const packload *k = &n->packs.v[i];
-    const prefetch *x = nest_prefetches(n, PREFETCH_PANEL, exn(e->m, k->load)->tensor);
+    const prefetch *x = k->computed ? NULL : nest_prefetches(n, PREFETCH_PANEL, exn(e->m, k->load)->tensor);
     if (!x || k->stage != stage || k->first) continue;
     if (k->constant)
       fetch_constants(e, n, k, x, row, mr);

@@ -19,6 +19,9 @@ static void buffer_rows(kctx *k, nest *n) {
     sz at = sym_int(k->c, 0);
     if (instruction_of(n, i, 0) || !body || red->where || body->kind != EX_OP || body->op != OP_MUL || !vars->n)
       continue;
+    const bool shared = n->shared && !i;
+    const ex args[] = {shared ? panel_value_rest(&e->view, red, n->shared) : body->args[0],
+                       shared ? n->shared : body->args[1]};
     for (uint32_t j = 0; j < vars->n && depth; j++) {
       sz size = sym_extent(k->c, vars->v[j]);
       if (!sym_is_int(k->c, size, &ext) || ext > INT32_MAX) depth = ext = 0;
@@ -26,7 +29,7 @@ static void buffer_rows(kctx *k, nest *n) {
       at = sym_add(k->c, sym_mul(k->c, at, size), sym_of_atom(k->c, vars->v[j]));
     }
     for (uint32_t q = 0; q < 2 && depth && ext >= (int64_t)L; q++) {
-      ex x = body->args[q];
+      ex x = args[q];
       uint32_t size = et_bytes((etype)exn(k->m, x)->type);
       if (exn(k->m, x)->kind != EX_OP || value_reduces(&e->view, x) || value_uses(&e->view, x, n->lane.var) ||
           !value_uses(&e->view, x, n->row.var) || !value_uses(&e->view, x, vars->v[vars->n - 1]) ||
@@ -39,10 +42,19 @@ static void buffer_rows(kctx *k, nest *n) {
     }
   }
 }
+bool buffer_has(kctx *k, const directive *d, const char *word) {
+  const bool two = d->words.n == 2, panel = directive_is(d, 0, "panel");
+  bool has = false;
+  const bool known =
+      two ? panel && directive_is(d, 1, "rows") : panel || directive_is(d, 0, "rows") || directive_is(d, 0, "none");
+  if (!known) kernel_refuse(k, d, "expected %s", primitive_forms[P_BUFFER].words);
+  for (uint32_t i = 0; i < d->words.n; i++) has |= directive_is(d, i, word);
+  return has;
+}
 void kernel_prepare(kctx *k, nest *n) {
-  if (stated_either(k, &n->stages, P_BUFFER, "none", "rows") && !EK_PLANTED("follow-buffer")) return;
-  buffer_rows(k, n);
   const directive *d = stated(k, &n->stages, P_BUFFER);
+  if (d && !buffer_has(k, d, "rows") && !EK_PLANTED("follow-buffer")) return;
+  buffer_rows(k, n);
   if (d && !n->rows.n) kernel_refuse(k, d, "the rows of this sum are not computed values of a known number of steps");
 }
 /* All places of the innermost variable: vectors, then what is left, masked or one by one. */

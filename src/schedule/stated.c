@@ -172,6 +172,7 @@ static void record_packs(kctx *k, const nest *n) {
   strvec done = {0};
   for (uint32_t i = 0; i < n->packs.n; i++) {
     const packload *p = &n->packs.v[i];
+    if (p->computed) continue;
     const char *name = xt(k->m, exn(k->m, p->load)->tensor)->name, *format[PACK_FORMAT];
     bool had = false;
     for (uint32_t j = 0; j < done.n; j++) had |= !strcmp(done.v[j], name);
@@ -211,6 +212,8 @@ void kernel_record_nest(kctx *k, const nest *n) {
   }
   if (!sums) return;
   record_packs(k, n);
-  one_word(k, &n->stages, P_BUFFER, n->rows.n ? "rows" : "none");
+  directive *buffer = kernel_record_new(k, &n->stages, P_BUFFER);
+  if (n->shared) kernel_record_word(k, buffer, "panel");
+  if (n->rows.n || !n->shared) kernel_record_word(k, buffer, n->rows.n ? "rows" : "none");
   record_block(k, n);
 }

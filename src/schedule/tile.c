@@ -660,6 +660,16 @@ static row_candidate choose_row(const tiling *w, choice *ch) {
   return best;
 }
 
+/* Are the constants that the rows share computed into panels? Tiles read floats then. */
+static void choose_panel_values(tiling *w, choice *ch) {
+  const tile_given *given = w->given;
+  bool pays;
+  const ex shared = w->by || ch->lane_reduced ? 0 : panel_value(w->iv, w->root, ch->lane, ch->row, w->domain, &pays);
+  ch->may_share = shared != 0;
+  if (!shared || !(given->panels_given ? given->computes_panels : pays)) return;
+  ch->shared = shared;
+  w->codes = false, w->registers = w->iv->p->t->vector_registers;
+}
 /* ---- the tile ---------------------------------------------------------------------------------- */
 /* A load that follows the lanes, if `rows`, one that all rows share; 0: none. */
 static ex lane_load_of(const tiling *w, const choice *ch, bool rows) {
@@ -725,10 +735,12 @@ static operands operands_of(const tiling *w, const choice *ch) {
     const access *a = &w->acc->v[i];
     if (!a->leader || a->store) continue;
     const bool lane = address_coef(w->iv, a->address, ch->lane) != 0;
+    if (lane && ch->shared) continue;
     if (lane) *(address_coef(w->iv, a->address, ch->row) != 0 ? &o.stencil : &o.shared) = true;
     *(lane ? &o.panel : &o.row) += a->bytes;
     o.floats &= a->bytes == sizeof(float);
   }
+  if (ch->shared) o.shared = true, o.panel = et_bytes(ET_F32);
   return o;
 }
 static tile_costs costs_of(const tiling *w, const operands *o, const row_candidate *row, bool fixed, const choice *ch) {
@@ -744,6 +756,7 @@ static tile_costs costs_of(const tiling *w, const operands *o, const row_candida
                                                   .window = window,
                                                   .shared = o->shared,
                                                   .codes = w->codes,
+                                                  .computed = ch->shared != 0,
                                                   .fixed_vectors = fixed ? FIXED_POINT_VECTORS : 0});
 }
 /* Another tile, for rows that are the points of two variables, one after the other. */
@@ -791,6 +804,9 @@ static void tile_of_rows(const tiling *w, const row_candidate *row, int64_t lane
   if (ch->mr < 2) ch->row2 = 0;
   ch->mr *= k.row_fold;
   if (k.row_fold == 1) {
+    choice parts = *ch;
+    parts.shared = 0; /* of a part a panel is short */
+    if (ch->shared) k = costs_of(w, &o, row, fixed, &parts);
     k.rows_l2 = k.rows_l3 = INT64_MAX;
     const tile_shape near = cost_tile_shape(&k, rs, vs);
     ch->l2_mr = near.rows, ch->l2_nv = near.vectors;
@@ -807,7 +823,7 @@ static void tile_of_rows(const tiling *w, const row_candidate *row, int64_t lane
 }
 choice tile_choose(index_view *iv, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red,
                    const tile_given *given) {
-  const tiling w = tiling_of(iv, stages, acc, domain, red, given);
+  tiling w = tiling_of(iv, stages, acc, domain, red, given);
   choice ch = {.mr = 1, .nv = 1, .lanes = w.lanes};
   if ((w.lanes <= 1 && !w.reduces) || (given->lane_given && !given->lane)) return ch;
   choose_lane(&w, &ch);
@@ -822,6 +838,7 @@ choice tile_choose(index_view *iv, const u32vec *stages, const accesses *acc, co
   const row_candidate row = choose_row(&w, &ch);
   ch.lane_load = lane_load_of(&w, &ch, false);
   const atom made = ch.row && w.leaders == 1 && w.root->op == RED_SUM ? factors_of(iv, domain, &ch, w.root) : 0;
+  if (!made) choose_panel_values(&w, &ch);
   if (w.arg) ch.row = 0;
   const bool fixed = w.reduces && w.lanes > 1 && w.leaders == 1 && is_fixed(iv, acc, domain, &ch, stages->v[0], w.root);
   if (made && (!given->row_given || given->row == made))

@@ -78,6 +78,10 @@ typedef struct choice {
   uint32_t lanes;
   /* the load whose address follows the lane; 0: none */
   ex lane_load;
+  /* the factor of the sum that is computed a panel at a time; 0: none is */
+  ex shared;
+  /* there is such a factor, computed or not */
+  bool may_share;
   /* what a vector of the lane saves against single lanes, in cycles (cost_lane) */
   double saved;
 } choice;
@@ -94,6 +98,10 @@ typedef struct tile_given {
   atom row;
   /* no instruction of the target may compute the sum's innermost part */
   bool no_instruction;
+  /* it is decided whether panels are computed (`computes_panels`), if the sum can have such */
+  bool panels_given;
+  /* they are */
+  bool computes_panels;
 } tile_given;
 choice tile_choose(index_view *iv, const u32vec *stages, const accesses *acc, const u32vec *domain, const u32vec *red,
                    const tile_given *given);

@@ -79,7 +79,8 @@ static void test_bilinear(void **s) {
 static void test_blocks(void **s) {
   (void)s;
   target t = machine();
-  block_product b = {.rows = 2048, .lanes = 2048, .depth = 2048, .inner = 1, .size = 4, .width = 16, .tile_rows = 6};
+  block_product b = {
+      .rows = 2048, .lanes = 2048, .depth = 2048, .inner = 1, .size = 4, .width = 16, .whole = 16, .tile_rows = 6};
   const block_shape shape = cost_block(&t, &b);
   assert_true(cost_blocks_possible(&t, &b) && cost_blocks_pay(&t, &b));
   assert_true(shape.step * shape.panels * b.width * b.size <= (int64_t)t.l2 / 2);
@@ -90,7 +91,7 @@ static void test_blocks(void **s) {
   assert_false(cost_blocks_pay(&t, &b));
   /* panels made in the run, of a megabyte: where enough rows read them, and there are blocks for all threads */
   t.l3 = 64 << 20;
-  block_product run = {96, 4096, 4096, 1, 4, 64, 6, true, 8};
+  block_product run = {96, 4096, 4096, 1, 4, 64, 64, 6, true, 8};
   assert_true(cost_blocks_pay(&t, &run));
   run.rows = 32;
   assert_false(cost_blocks_pay(&t, &run));
@@ -113,6 +114,19 @@ static void test_sum_parts(void **s) {
   sum.bytes[0] = sum.bytes[1] = (double)t.l2 / 2; /* both stay */
   assert_int_equal(cost_sum_parts(&t, &sum), 1);
 }
+/* Few bits: where few uses share what comes from far, or a panel that is computed is less than floats from memory. */
+static void test_few_bits(void **s) {
+  (void)s;
+  target t = machine();
+  t.l3 = 32 << 20, t.l3_bandwidth = 64, t.memory_bandwidth = 6;
+  const int64_t near = (int64_t)t.l2 / 2, more = near + 4, far = (int64_t)t.l3 + 4;
+  assert_true(cost_keeps_few_bits(&t, t.memory_balance, more, more) && !cost_keeps_few_bits(&t, 1, near, far));
+  assert_true(cost_computes_panels(&t, 64) && !cost_computes_panels(&t, 63));
+  assert_true(cost_keeps_few_bits(&t, 64, more, far) && !cost_keeps_few_bits(&t, 64, more, (int64_t)t.l3));
+  assert_false(cost_keeps_few_bits(&t, 63, more, far));
+  t.memory_bandwidth = 8.1; /* 32 bytes, of which three quarters are saved, are less than a vector of a panel */
+  assert_false(cost_keeps_few_bits(&t, 64, more, far));
+}
 static void test_turning_points(void **s) {
   (void)s;
   target t = machine();
@@ -131,8 +145,9 @@ static void test_turning_points(void **s) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_tiles),  cmocka_unit_test(test_lanes),     cmocka_unit_test(test_bilinear),
-      cmocka_unit_test(test_blocks), cmocka_unit_test(test_sum_parts), cmocka_unit_test(test_turning_points),
+      cmocka_unit_test(test_tiles),          cmocka_unit_test(test_lanes),     cmocka_unit_test(test_bilinear),
+      cmocka_unit_test(test_blocks),         cmocka_unit_test(test_sum_parts), cmocka_unit_test(test_few_bits),
+      cmocka_unit_test(test_turning_points),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -612,6 +612,38 @@ static void narrow_floats(void **state) {
     }
   }
 }
+/* Finite floats of one byte are kept as such, each of them; one number beside them is too many. */
+static void small_constants(void **state) {
+  /* too large, too many bits, between the least numbers */
+  static const float beside[2][6] = {{464, 0x1.1p0f, 0x1.8p-9f, 0x1p-10f, INFINITY, NAN},
+                                     {61440, 0x1.2p0f, 0x1.8p-16f, 0x1p-17f, INFINITY, NAN}};
+  enum { N = 1 << 14, BESIDE = 6 };
+  ctx *c = *state;
+  for (uint32_t i = 0; i < 2 * (BESIDE + 1); i++) {
+    const etype t = i & 1 ? ET_F8E5M2 : ET_F8E4M3FN;
+    emodule *m = parse(c, "tensor x: f32[16384] input \"x\"\nstage y: f32 [i<16384] = x[i]\noutput y \"y\"\n");
+    ndarray X = array(c, ET_F32, DIMS(N), NULL);
+    float *f = (float *)(uintptr_t)X.data;
+    for (uint32_t k = 0; k < N; k++) {
+      const uint8_t code = (uint8_t)k;
+      f[k] = (float)et_load(t, &code).f;
+      if (!isfinite(f[k])) f[k] = 0.5f;
+    }
+    const bool other = i / 2 < BESIDE;
+    const float odd = other ? beside[i & 1][i / 2] : 0.5f;
+    f[N / 2 + 77] = odd;
+    const tid x = m->inputs.v[0].t;
+    xt(m, x)->kind = TK_CONST, xt(m, x)->data = X;
+    float *copy = arena_dup(ctx_arena(c), f, N * sizeof *f);
+    expr_narrow(m, x);
+    const narrow_bytes got = xt(m, x)->narrow;
+    if (got.type != (other ? ET_NONE : t))
+      fail_msg("%g beside %s: kept as %s", (double)odd, et_name(t), et_name(got.type));
+    for (uint32_t k = 0; k < N && got.type; k++)
+      if ((float)et_load(t, (const uint8_t *)got.from.p + k).f != copy[k])
+        fail_msg("%a of %s", (double)copy[k], et_name(t));
+  }
+}
 static void random_numbers(void **state) {
   ctx *c = *state;
   /* Random123's known answers for philox4x32-10: counter and key all 0 give 6627e8d5 ...; all ones 408f276d ...
@@ -1228,6 +1260,7 @@ int main(void) {
                                      T(operations),
                                      T(random_numbers),
                                      T(narrow_floats),
+                                     T(small_constants),
                                      T(random_values),
                                      T(walking),
                                      T(sizes_of_values),

@@ -1265,6 +1265,26 @@ static const example examples[] = {
      "stage y: f32[m3<177] out = 1000000.0 + (sum[q6<16, j6<8] f32(i32(x[0, q6//4, j6 + 8*(q6 - 4*(q6//4))]) * "
      "i32(e[m3, q6, j6])) * s[m3, q6//4])\n"
      "output p \"p\"\noutput o \"o\"\noutput t \"t\"\noutput y \"y\"\n"},
+    {"many rows times constants of 4, 2 and 8 bits, and of floats of one byte: panels are computed once for all rows, "
+     "whole ones and a part of the sum at a time; zero points; rows that are computed, too",
+     "",
+     "tensor x: f32[71, 128] input \"x\"\n"
+     "tensor w: u8[128, 177] const @\n"
+     "tensor z: u8[4, 177] const @\n"
+     "tensor s: f32[4, 177] const @\n"
+     "tensor g: f32[128] const @\n"
+     "stage a: f32[k<128, n<177] = (f32(band(i32(w[k, n]), 15i32)) - f32(band(i32(z[k//32, n]), 15i32))) * s[k//32, "
+     "n]\n"
+     "stage b: f32[k1<128, n1<177] = (f32(band(shr(i32(w[k1, n1]), 4i32), 3i32)) - 2.0) * s[k1//32, n1]\n"
+     "stage c: f32[k2<128, n2<177] = (f32(w[k2, n2]) - f32(z[k2//32, n2])) * s[k2//32, n2]\n"
+     "stage d: f32[k3<128, n3<177] = f32(bitcast(f8e4m3fn, band(w[k3, n3], 190u8))) * s[k3//32, n3]\n"
+     "stage e: f32[k4<128, n4<177] = f32(w[k4, n4]) - 128.0\n"
+     "stage p: f32[r<71, j<177] out = 3000.0 + (sum[i<128] x[r, i] * a[i, j])\n"
+     "stage q: f32[r1<71, j1<177] out = 3000.0 + (sum[i1<128] x[r1, i1] * g[i1] * b[i1, j1])\n"
+     "stage y: f32[r2<71, j2<177] out = 3000.0 + (sum[i2<128] x[r2, i2] * c[i2, j2])\n"
+     "stage t: f32[r3<71, j3<177] out = 3000.0 + (sum[i3<128] x[r3, i3] * d[i3, j3])\n"
+     "stage u: f32[r4<71, j4<177] out = 3000.0 + (sum[i4<128] x[r4, i4] * e[i4, j4])\n"
+     "output p \"p\"\noutput q \"q\"\noutput y \"y\"\noutput t \"t\"\noutput u \"u\"\n"},
     {"constants in fixed point at every step of a recurrence", "",
      "recurrence s1 t<4\n"
      "tensor x: f32[4, 200] input \"x\"\n"
