@@ -102,7 +102,10 @@ e 2 'bf16 has no ranges' "quantize $digits --scheme bf16 --method mse -o $work/w
 e 0 'are weights of 3 bits; ' "quantize $models/mlp_opset12.onnx --scheme int4 --bits 3 --zero-points -o $work/w.onnx"
 e 2 'no data: the ranges' "quantize $models/mlp_opset12.onnx --scheme int4 --method gptq -o $work/w.onnx"
 e 2 'or 256 weights, not 7' "quantize $models/mlp_opset12.onnx --scheme int4 --block-size 7 -o $work/w.onnx"
-e 2 'bad value for --scheme: int8.int4.bf16 is expected' "quantize $digits --scheme int5"
+e 0 '2 states are int8, by 1 samples; ' "quantize $models/cache_tensor_scatter.onnx --scheme caches --dim L=12 \
+  --state keys=past_keys --state values=past_values --data $models/cache_tensor_scatter.npz -o $work/w.onnx"
+e 2 'which outputs are caches.' "quantize $digits --data $all --scheme caches -o $work/w.onnx"
+e 2 'bad value for --scheme: int8.int4.bf16.caches is expected' "quantize $digits --scheme int5"
 e 0 '"kept": null' "quantize $digits --data $all -o $work/q.onnx --json"; empty err
 e 2 'quantised already' "quantize $work/q.onnx --data $all -o $work/q2.onnx"
 

@@ -63,6 +63,16 @@ for m in $weights cnn_opset21 unet; do
   "$einkorn" diff "$work/$m.bf16.onnx" --inputs "${model%.onnx}.npz" >"$work/out" 2>&1 && ok || bad "$m.bf16: diff"
   few="$few $m.bf16"
 done
+for cache in 'cache_scatter_turned keys=past_keys values=past_values' \
+  'cache_scatter_rows keys=past_keys values=past_values' \
+  'contrib_cache groupqueryattention_1=past_keys groupqueryattention_2=past_values'; do
+  read -r m key value <<<"$cache"
+  model=$here/models/$m.onnx
+  for channels in '' --per-channel; do
+    quantised "$m" "$model" --data "${model%.onnx}.npz" --scheme caches --state $key --state $value --dim L=12 \
+      $channels --json && at_least 36 && ok || bad "$m, caches $channels: $(sqnr) dB, at least 36 are expected"
+  done
+done
 for method in minmax gptq; do
   quantised "digits.$method" "$digits" --data "$all" --scheme int4 --method $method --bits 3 --json
   eval "$method=$(sqnr)"

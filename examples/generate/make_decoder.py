@@ -19,7 +19,7 @@ shared   com.microsoft's GroupQueryAttention, as onnxruntime-genai's model build
 --cache 8 stores keys and values as whole numbers of eight bits times a scale: a quarter of the memory of f32. In the form
 grow QuantizeLinear stands in front of Concat, and DequantizeLinear behind it. In the form shared GroupQueryAttention has
 the scales; there 4 bits are possible as well. Keys and values of these weights have a standard deviation of about 1, and
-the scale leaves room for 5. A trained decoder needs measured scales.
+the scale leaves room for 5. `einkorn quantize --scheme caches` measures the scales of a trained decoder.
 
 Needs the packages numpy and onnx.
 """

@@ -570,8 +570,15 @@ typedef enum ek_quantize_method {
 /* What is quantised. INT8: both factors of products. INT4: constant matrices that computed tensors are multiplied with,
  * as codes of a few bits, a scale for each block of them; in the file they are com.microsoft's MatMulNBits. BF16: both
  * factors are rounded to bf16, by Cast of the standard; sums and the rest stay f32. The times are those with
- * EK_PRECISION_BF16, which multiplies such factors in bf16. */
-typedef enum ek_quantize_scheme { EK_QUANTIZE_INT8, EK_QUANTIZE_INT4, EK_QUANTIZE_BF16 } ek_quantize_scheme;
+ * EK_PRECISION_BF16, which multiplies such factors in bf16. CACHES: the states of `options` (ek_options.states), such
+ * as the caches of keys and values of a decoder, as i8 with one scale (per_channel: for each place of the last axis);
+ * they stay inputs and outputs of the file. A sample has the other inputs, and begins with the states' first values. */
+typedef enum ek_quantize_scheme {
+  EK_QUANTIZE_INT8,
+  EK_QUANTIZE_INT4,
+  EK_QUANTIZE_BF16,
+  EK_QUANTIZE_CACHES
+} ek_quantize_scheme;
 typedef struct ek_quantize_options {
   size_t size;               /* sizeof(ek_quantize_options): set by ek_quantize_options_init */
   const ek_options *options; /* how the model is compiled to be measured; NULL: the defaults */
@@ -639,7 +646,7 @@ typedef struct ek_smoothed { /* what `smooth` did */
   int multiplied;            /* 1: by a Mul that was added; 0: constants of what computes it were divided */
 } ek_smoothed;
 typedef struct ek_quantized {
-  size_t layer_count;                 /* nodes with products */
+  size_t layer_count;                 /* nodes with products; of EK_QUANTIZE_CACHES: states */
   const ek_quantized_layer *layers;   /* in the model's order */
   size_t quantized;                   /* how many of them are quantised */
   double share;                       /* of all layers' multiplications, the part in quantised ones: 0 to 1 */

@@ -5,11 +5,11 @@ from typing import NamedTuple
 from ._module import Module, _choice, _options
 
 _METHODS = {"minmax": 0, "percentile": 1, "entropy": 2, "mse": 3, "gptq": 4}
-_SCHEMES = {"int8": 0, "int4": 1, "bf16": 2}
+_SCHEMES = {"int8": 0, "int4": 1, "bf16": 2, "caches": 3}
 
 
 class QuantizedLayer(NamedTuple):
-    """A node whose result is a sum of products."""
+    """A node whose result is a sum of products; with scheme "caches" a state."""
     name: str
     op: str
     output: str
@@ -66,7 +66,9 @@ def quantize(model, samples, path, *, method="minmax", percentile=99.999, per_ch
     smooth        SmoothQuant: so much of the magnitudes of a layer's input (above 0, at most 1) moves, channel by
                   channel, into its weights; "auto": what makes the error least
     scheme        "int8": both factors of products; "int4": constant matrices alone, in blocks with a scale each;
-                  "bf16": both factors are rounded to bf16, for precision="bf16"
+                  "bf16": both factors are rounded to bf16, for precision="bf16"; "caches": what `states` (of the
+                  options) ties, such as the caches of keys and values of a decoder, in int8; samples are of the other
+                  inputs, and each begins with empty caches; per_channel: a scale for each place of the last axis
     bits          with "int4": of a weight: 2, 3 (stored in 4), 4 or 8
     block_size    with "int4": weights that share a scale: 16, 32, 64, 128 or 256
     zero_points   with "int4": each block has a zero point, too

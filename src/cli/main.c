@@ -57,7 +57,10 @@ const command commands[] = {
      "model runs on samples of data, which tell the ranges of its tensors; with five samples or more the last fifth "
      "only measures the error. The result is the same model with QuantizeLinear and DequantizeLinear of the ONNX "
      "standard, for any engine. With --scheme int4 constant matrices alone become codes of a few bits, with "
-     "onnxruntime's MatMulNBits; then data are needed for --method gptq and budgets only. Tells the error of the "
+     "onnxruntime's MatMulNBits; then data are needed for --method gptq and budgets only. With --scheme caches the "
+     "states that --state names, such as "
+     "the caches of keys and values of a decoder, are kept in int8, and its products stay as they are. Tells the error "
+     "of the "
      "outputs and of each layer as signal to noise (SQNR), the size, "
      "and which layers stay as they are and why.",
      "model.onnx --data samples.npz --per-channel -o model.int8.onnx"},

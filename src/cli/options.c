@@ -44,9 +44,10 @@ const option options[] = {
     {"data", 0, "FILE|FOLDER", O_LIST, AT(data), CMD_QUANTIZE,
      "samples of the inputs: .npz with arrays NAME, in_NAME or in_0, in_1, .., or .npy of the only input, whose first "
      "axis counts samples; .pb; a folder of these, or of folders with input_0.pb, ..; may be given again"},
-    {"scheme", 0, "int8|int4|bf16", O_CHOICE, AT(scheme), CMD_QUANTIZE,
+    {"scheme", 0, "int8|int4|bf16|caches", O_CHOICE, AT(scheme), CMD_QUANTIZE,
      "int8: both factors of products (default); int4: constant matrices alone, in blocks with a scale each, as "
-     "com.microsoft's MatMulNBits; bf16: both factors are rounded to bf16, for --precision bf16"},
+     "com.microsoft's MatMulNBits; bf16: both factors are rounded to bf16, for --precision bf16; caches: what --state "
+     "ties, such as caches of keys and values, in int8"},
     {"bits", 0, "2|3|4|8", O_INT, AT(bits), CMD_QUANTIZE,
      "with --scheme int4: of a weight (default 4); 3 are stored in 4"},
     {"block-size", 0, "N", O_INT, AT(block_size), CMD_QUANTIZE,
@@ -136,7 +137,7 @@ const option options[] = {
      "and 2G, too"},
     {"dim", 0, "N=8,..", O_LIST, AT(dims), CMD_MODEL,
      "fixes a symbolic dimension, or with N=1:8:64 bounds it: the least, the likely and the most; may be given again"},
-    {"state", 0, "OUTPUT=INPUT", O_LIST, AT(states), CMD_CODE & ~CMD_DIFF,
+    {"state", 0, "OUTPUT=INPUT", O_LIST, AT(states), CMD_MODEL & ~CMD_DIFF,
      "ties an output to an input: the tensor stays inside, and what the output is in one run, the input is in the next "
      "(at first zeros, or the initialiser of that name); a * in both names stands for the same text, as in "
      "'present.*=past_key_values.*'; may be given again"},

@@ -115,6 +115,11 @@ static const char *scheme_text(cli *k) {
          : k->scheme == EK_QUANTIZE_BF16 ? "bf16"
                                          : arena_fmt(k->a, "weights of %d bits", k->bits);
 }
+static const char *what_became(cli *k, const ek_quantized *r) {
+  if (k->scheme == EK_QUANTIZE_CACHES) return arena_fmt(k->a, "%zu states are int8", r->quantized);
+  return arena_fmt(k->a, "%zu of %zu layers (%.1f %% of their multiplications) are %s", r->quantized, r->layer_count,
+                   100 * r->share, scheme_text(k));
+}
 static const char *times(cli *k, double before, double after) { /* NaN: not measured */
   return isnan(before) ? "" : arena_fmt(k->a, ", %.3f -> %.3f ms", before, after);
 }
@@ -142,8 +147,7 @@ static void tell_output(cli *k, const ek_quantized *r, const ek_quantized_output
 static void tell(cli *k, const ek_quantized *r) {
   const ek_quantized_layer *worst = NULL;
   if (k->quiet) return;
-  printf("%zu of %zu layers (%.1f %% of their multiplications) are %s%s; %s -> %s\n", r->quantized, r->layer_count,
-         100 * r->share, scheme_text(k), r->observed ? arena_fmt(k->a, ", by %zu samples", r->observed) : "",
+  printf("%s%s; %s -> %s\n", what_became(k, r), r->observed ? arena_fmt(k->a, ", by %zu samples", r->observed) : "",
          size_text(k, r->bytes_before), size_text(k, r->bytes_after));
   for (size_t i = 0; i < r->layer_count; i++) {
     const ek_quantized_layer *l = &r->layers[i];

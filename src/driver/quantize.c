@@ -62,7 +62,16 @@ static bool has_region(const node *n) {
     if (n->attrs.v[i].g) return true;
   return false;
 }
-static void find_layers(quantiser *q, pipeline *p) {
+static void find_formulas(quantiser *q, pipeline *p) {
+  for (uint32_t i = 0; i < q->g->nodes.n; i++) {
+    node *n = q->g->nodes.v[i];
+    quant_formula *f = NEW(q->a, quant_formula);
+    f->inputs = NEWN(q->a, value *, n->in.n + q->g->inputs.n + 1);
+    f->m = has_region(n) ? NULL : formula(p, n, f->inputs);
+    if (f->m) map_putu(q->formulas, (uint64_t)(uintptr_t)n, (uint64_t)(uintptr_t)f);
+  }
+}
+static void find_layers(quantiser *q) {
   uint32_t patterns = 0;
   while (q->want.exclude && q->want.exclude[patterns]) patterns++;
   bool *hit = NEWN(q->a, bool, patterns + 1);
@@ -73,16 +82,12 @@ static void find_layers(quantiser *q, pipeline *p) {
     if (!n->domain[0] && (!strcmp(n->op, "QuantizeLinear") || !strcmp(n->op, "DequantizeLinear")))
       ctx_fail(q->c, E_USAGE, "%s: the model is quantised already (node %s); take the f32 model that it was made of",
                q->m->name, n->name);
-    value **inputs = NEWN(q->a, value *, n->in.n + q->g->inputs.n + 1);
-    emodule *m = has_region(n) ? NULL : formula(p, n, inputs);
+    uint64_t at;
     vec_push(q->a, names, n->name);
     const bool out = excluded(q, n->name, hit);
-    if (m) {
-      quant_formula *f = NEW(q->a, quant_formula);
-      *f = (quant_formula){m, inputs};
-      map_putu(q->formulas, (uint64_t)(uintptr_t)n, (uint64_t)(uintptr_t)f);
-    }
-    if (!m || !quantize_layer(m, n, inputs, &x)) continue;
+    if (!map_getu(q->formulas, (uint64_t)(uintptr_t)n, &at)) continue;
+    const quant_formula *f = (const quant_formula *)(uintptr_t)at;
+    if (!quantize_layer(f->m, n, f->inputs, &x)) continue;
     if (out) x.kept = "excluded";
     vec_push(q->a, q->layers, x);
   }
@@ -153,9 +158,14 @@ static ek_code survey(pipeline *p, void *env) {
   if (know_values(q)) return EK_FAILED;
   const ops_sources ops = own_ops_sources(p->c, q->m->ops, q->m->nops);
   simplify_graph(p, &ops);
-  find_layers(q, p);
-  quantize_keep_other_forms(q);
-  find_tensors(q);
+  find_formulas(q, p);
+  if (quantize_caches_alone(q))
+    quantize_find_caches(q);
+  else {
+    find_layers(q);
+    quantize_keep_other_forms(q);
+    find_tensors(q);
+  }
   q->alone = NEWN(q->a, double, q->layers.n + 1);
   for (uint32_t i = 0; i < q->layers.n; i++) q->alone[i] = NAN;
   return EK_OK;
@@ -172,7 +182,7 @@ static void find_ranges(quantiser *q) {
 /* ---- 4. errors ------------------------------------------------------------------------------- */
 static void fill_result(quantiser *q, const noise *x, uint64_t before) {
   ek_quantized *r = q->r;
-  ek_quantized_layer *l = NEWN(q->a, ek_quantized_layer, q->layers.n + 1);
+  ek_quantized_layer *l = NEWN(q->a, ek_quantized_layer, q->layers.n + q->caches.n + 1);
   ek_quantized_output *o = NEWN(q->a, ek_quantized_output, q->g->outputs.n + 1);
   double all = 0, some = 0;
   for (uint32_t i = 0; i < q->layers.n; i++) {
@@ -188,6 +198,15 @@ static void fill_result(quantiser *q, const noise *x, uint64_t before) {
                                 .ms_after = q->after ? q->after[i] : NAN};
     all += q->layers.v[i].macs, some += y->kept ? 0 : q->layers.v[i].macs, r->quantized += !y->kept;
   }
+  for (uint32_t i = 0; i < q->caches.n; i++)
+    l[i] = (ek_quantized_layer){.name = q->caches.v[i].in->source,
+                                .op = "state",
+                                .output = q->caches.v[i].out->source,
+                                .sqnr = NAN,
+                                .alone = NAN,
+                                .ms_before = NAN,
+                                .ms_after = NAN};
+  r->quantized += q->caches.n;
   for (uint32_t i = 0; i < q->g->outputs.n; i++) {
     const noise *y = &x[q->layers.n + i];
     if (y->known)
@@ -195,7 +214,7 @@ static void fill_result(quantiser *q, const noise *x, uint64_t before) {
           (ek_quantized_output){y->name, quantize_decibels(y), y->rows > 0 ? 100 * y->changed / y->rows : NAN,
                                 y->samples > 1 ? quantize_least_decibels(y, q->a) : NAN};
   }
-  r->layer_count = q->layers.n, r->layers = l, r->outputs = o, r->share = all > 0 ? some / all : 0;
+  r->layer_count = q->layers.n + q->caches.n, r->layers = l, r->outputs = o, r->share = all > 0 ? some / all : 0;
   r->samples = q->want.samples, r->observed = q->end_observed, r->compared = q->want.samples - q->first_compared;
   r->bytes_before = before, r->bytes_after = q->bytes;
   r->smoothed_count = q->moved.n, r->smoothed = q->moved.v;
@@ -243,7 +262,8 @@ static ek_code check_options(quantiser *q, const ek_quantize_options *given) {
     return session_fail(s, EK_USAGE, STRUCT_UNKNOWN("ek_options"), q->want.options->size, sizeof q->o);
   if (n < 6 || strcmp(q->path + n - 5, ".onnx"))
     return session_fail(s, EK_USAGE, "%s: the quantised model is written as NAME.onnx", q->path);
-  const ek_code e = quantize_check_blocks(q);
+  ek_code e = quantize_check_blocks(q);
+  if (!e) e = quantize_check_caches(q);
   if (e) return e;
   if (quantize_needs_data(q) && (!q->want.samples || !q->want.sample))
     return session_fail(s, EK_USAGE,
@@ -268,17 +288,20 @@ ek_code ek_quantize(ek_model *m, const ek_quantize_options *given, const char *p
   quantiser q = {.m = m, .base = m, .path = path, .r = out};
   ek_quantize_options_init(&q.want), ek_options_init(&q.o);
   ek_code e = check_options(&q, given);
-  q.o.cache = NULL, q.o.watch = NULL, q.o.states = NULL, q.o.profile = 0, q.o.evaluate = 0, q.o.stop_after = NULL,
-  q.o.pass = NULL;
+  q.o.cache = NULL, q.o.watch = NULL, q.o.profile = 0, q.o.evaluate = 0, q.o.stop_after = NULL, q.o.pass = NULL;
+  if (!quantize_caches_alone(&q)) q.o.states = NULL;
   const size_t held = q.want.samples / (quantize_has_budget(&q) ? HELD_OUT_TO_DECIDE : HELD_OUT);
   q.end_observed = q.want.samples - held, q.first_compared = held ? q.end_observed : 0;
   if (!quantize_needs_data(&q)) q.end_observed = q.first_compared = 0;
   ctx *c = NULL;
-  if (!e) e = in_pipe(m, &q.o, as_in_file, survey, &q, &c);
+  ek_options as_written = q.o;
+  if (quantize_caches_alone(&q)) as_written.states = as_written.dims = NULL; /* they are open in the file */
+  if (!e) e = in_pipe(m, &as_written, as_in_file, survey, &q, &c);
   q.c = c;
   if (!e) e = quantize_smooth_channels(&q);
   if (!e && quantize_weights_only(&q)) e = quantize_choose_codes(&q);
   if (!e && q.want.scheme == EK_QUANTIZE_INT8) e = quantize_calibrate(&q);
+  if (!e && quantize_caches_alone(&q)) e = quantize_choose_scales(&q);
   if (!e) find_ranges(&q);
   if (!e) e = quantize_keep_slower(&q);
   if (!e) e = quantize_search(&q);

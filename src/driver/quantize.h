@@ -45,6 +45,7 @@ typedef struct quantiser {
   double *after;            /* of each layer: milliseconds in the quantised model; NULL: not measured */
   VEC(observed) seen;       /* tensors to be observed */
   quant_tensor *ranges;     /* of each of these, the range */
+  VEC(quant_cache) caches;  /* states, where these are quantised */
   quant_codes *codes;       /* of each layer's constant, where weights alone are quantised; else NULL */
   uint64_t bytes;           /* size of the written file */
   ek_array *in;             /* the last sample */
@@ -86,6 +87,14 @@ ek_code quantize_find_tensors(quantiser *q); /* q->seen: the tensors that the la
 /* ---- quantize_smooth.c: SmoothQuant ------------------------------------------------------------ */
 ek_code quantize_smooth_channels(quantiser *q); /* where it is asked for: q->g, its layers and q->base become others */
 void quantize_close_smooth(quantiser *q);
+/* Observes the channels of the n tensors of x on the samples; lo, hi and square come with room, and 0. */
+ek_code quantize_calibrate_channels(quantiser *q, quant_channels *x, uint32_t n);
+
+/* ---- quantize_caches.c: states in eight bits ---------------------------------------------------- */
+bool quantize_caches_alone(const quantiser *q); /* is that the scheme? */
+ek_code quantize_check_caches(quantiser *q);    /* its options */
+void quantize_find_caches(quantiser *q);        /* q->caches, q->seen; unwinds where one cannot be quantised */
+ek_code quantize_choose_scales(quantiser *q);   /* the scales of q->caches, by the samples */
 
 /* ---- quantize_blocks.c: weights of a few bits -------------------------------------------------- */
 bool quantize_weights_only(const quantiser *q); /* does the scheme leave computed tensors as they are? */

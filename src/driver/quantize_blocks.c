@@ -5,8 +5,8 @@
 
 bool quantize_weights_only(const quantiser *q) { return q->want.scheme == EK_QUANTIZE_INT4; }
 bool quantize_needs_data(const quantiser *q) {
-  return q->want.scheme == EK_QUANTIZE_INT8 || q->want.method == EK_QUANTIZE_GPTQ || quantize_has_budget(q) ||
-         q->want.only_faster;
+  return q->want.scheme == EK_QUANTIZE_INT8 || quantize_caches_alone(q) || q->want.method == EK_QUANTIZE_GPTQ ||
+         quantize_has_budget(q) || q->want.only_faster;
 }
 static quant_form form_of(const quantiser *q) {
   return (quant_form){.bits = q->want.bits,
@@ -18,7 +18,7 @@ static quant_form form_of(const quantiser *q) {
 ek_code quantize_check_blocks(quantiser *q) {
   const ek_quantize_options *w = &q->want;
   ek_session *s = q->m->s;
-  if ((unsigned)w->scheme > EK_QUANTIZE_BF16)
+  if ((unsigned)w->scheme > EK_QUANTIZE_CACHES)
     return session_fail(s, EK_USAGE, "ek_quantize: there is no scheme %d", (int)w->scheme);
   if (w->scheme == EK_QUANTIZE_BF16 && (w->method != EK_QUANTIZE_MINMAX || w->per_channel || w->smooth >= 0))
     return session_fail(s, EK_USAGE, "ek_quantize: bf16 has no ranges: no method, scales or smoothing belong to it");

@@ -11,6 +11,9 @@ ek_code quantize_take(quantiser *q, size_t i) {
   return EK_OK;
 }
 ek_code quantize_run(quantiser *q, ek_run *run) {
+  for (uint32_t i = 0; i < q->caches.n; i++) /* each sample begins anew */
+    if (ek_run_reset(run, q->caches.v[i].in->source))
+      return session_fail(q->m->s, EK_FAILED, "%s", ek_run_message(run));
   for (size_t k = 0; k < q->nin; k++) {
     const ek_array *x = &q->in[k];
     const ek_code code = ek_run_set_input(run, x->name, x->data, x->bytes, x->dims, x->rank);

@@ -38,9 +38,13 @@ ek_code quantize_write(quantiser *q, const char *path) {
                              .bf16 = q->want.scheme == EK_QUANTIZE_BF16,
                              .per_channel = q->want.per_channel != 0,
                              .least_error = q->want.method == EK_QUANTIZE_MSE};
-    const quant_undo undo = quantize_insert(q->g, &plan);
+    quant_undo undo = {0};
+    if (q->caches.n)
+      quantize_insert_caches(q->g, q->formulas, q->caches.v, q->caches.n);
+    else
+      undo = quantize_insert(q->g, &plan);
     if (!graph_verify(q->g, "quantising") || !onnx_write(q->g, path, &q->bytes)) ctx_unwind(q->c);
-    quantize_remove(q->g, &undo);
+    if (!q->caches.n) quantize_remove(q->g, &undo); /* caches are written once */
     if (plan.a != q->a) arena_free(plan.a);
   }
   CTX_CATCH { code = session_done(q->m->s, q->c, EK_FAILED); }

@@ -10,6 +10,11 @@ typedef struct smoothing {
   quantiser *q;                /* the quantiser */
   VEC(quant_channels) tensors; /* tensors whose channels can be scaled, in the order of the layers */
 } smoothing;
+typedef struct channels {
+  quantiser *q;      /* the quantiser */
+  quant_channels *x; /* what is observed */
+  uint32_t n;        /* how many tensors */
+} channels;
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 static bool had(const smoothing *s, const value *v) {
@@ -30,14 +35,14 @@ static void find(smoothing *s) {
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 static void add_channels(graph *g, void *env) {
-  const smoothing *s = env;
-  quantize_observe_channels(g, s->tensors.v, s->tensors.n);
+  const channels *s = env;
+  quantize_observe_channels(g, s->x, s->n);
 }
 static ek_code take(void *env, ek_run *run) {
-  const smoothing *s = env;
+  const channels *s = env;
   quantiser *q = s->q;
-  for (uint32_t i = 0; i < s->tensors.n; i++) {
-    quant_channels *x = &s->tensors.v[i];
+  for (uint32_t i = 0; i < s->n; i++) {
+    quant_channels *x = &s->x[i];
     ek_array got[3];
     static const quant_statistic what[] = {QUANT_LEAST, QUANT_GREATEST, QUANT_SQUARE};
     for (int k = 0; k < 3; k++) {
@@ -54,12 +59,13 @@ static ek_code take(void *env, ek_run *run) {
   }
   return EK_OK;
 }
-static ek_code observe(smoothing *s) {
-  const observation channels = {
-      .add = add_channels, .take = take, .env = s, .operators = quantize_operators, .phase = "observing channels"};
+ek_code quantize_calibrate_channels(quantiser *q, quant_channels *x, uint32_t n) {
+  channels s = {q, x, n};
+  const observation observing = {
+      .add = add_channels, .take = take, .env = &s, .operators = quantize_operators, .phase = "observing channels"};
   ek_module *code = NULL;
   ek_run *run = NULL;
-  const ek_code e = quantize_observe_samples(s->q, &channels, &code, &run);
+  const ek_code e = quantize_observe_samples(q, &observing, &code, &run);
   ek_module_close(code);
   return e;
 }
@@ -92,7 +98,7 @@ ek_code quantize_smooth_channels(quantiser *q) {
   if (q->want.smooth < 0) return EK_OK;
   find(&s);
   if (!s.tensors.n) return EK_OK;
-  ek_code e = observe(&s);
+  ek_code e = quantize_calibrate_channels(q, s.tensors.v, s.tensors.n);
   if (!e) e = rewrite(&s);
   if (!e) e = ek_load(q->m->s, q->smooth, &q->base);
   return e ? e : quantize_find_tensors(q);

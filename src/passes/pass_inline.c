@@ -37,9 +37,13 @@ static bool no_more_points(pw *p, uint32_t reader, uint32_t producer) {
   sz a = stage_points(p->m, reader), b = stage_points(p->m, producer);
   return sym_le(p->c, a, b) || expr_typical(p->m, a) <= expr_typical(p->m, b);
 }
+/* Or is a state this tensor with other axes? */
 static bool is_state(const emodule *m, tid t) {
-  for (uint32_t i = 0; i < m->states.n; i++)
-    if (expr_state_in(m, i) == t || expr_state_out(m, i) == t) return true;
+  for (uint32_t i = 0; i < m->states.n; i++) {
+    const tid out = expr_state_out(m, i);
+    const ex_node *v = xt(m, out)->kind == TK_STAGE ? exn(m, xs(m, xt(m, out)->stage)->value) : NULL;
+    if (expr_state_in(m, i) == t || out == t || (v && v->kind == EX_LOAD && v->tensor == t)) return true;
+  }
   return false;
 }
 /* Is the stage a state's elements in a wider type, and constants, and does a sum read it? */

@@ -84,6 +84,7 @@ void quantize_observe_channels(graph *g, const quant_channels *x, uint32_t n) {
       node_set_int(g, r, "noop_with_empty_axes", 1);
     }
   }
+  graph_states_last(g);
 }
 quant_stats quantize_nothing(void) { return (quant_stats){.lo = INFINITY, .hi = -INFINITY}; }
 bool quantize_add(quant_stats *s, float lo, float hi) {

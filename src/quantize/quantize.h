@@ -164,6 +164,19 @@ typedef struct quant_gram {
 void quantize_observe_gram(graph *g, const quant_gram *what, uint32_t n);
 const char *quantize_gram_state(arena *a, uint32_t i); /* name of the state */
 
+/* ---- caches.c: states in eight bits ----------------------------------------------------------- */
+typedef struct quant_cache {
+  value *in;          /* input: what the state was */
+  value *out;         /* output: what it becomes */
+  bool channels;      /* each place of the last axis has a scale */
+  int64_t n;          /* number of scales */
+  const float *scale; /* these; NULL: not known yet */
+} quant_cache;
+/* Why x, one of n, cannot be kept in codes; NULL: it can. formulas: node -> its quant_formula */
+const char *quantize_cache_unfit(const graph *g, const map *formulas, const quant_cache *all, uint32_t n,
+                                 const quant_cache *x);
+void quantize_insert_caches(graph *g, const map *formulas, const quant_cache *x, uint32_t n); /* all of them in i8 */
+
 /* ---- insert.c: the graph --------------------------------------------------------------------- */
 typedef struct quant_tensor {
   value *v;          /* a tensor that is computed, or an input */

@@ -13,6 +13,7 @@ import tempfile
 import unittest
 import wave
 
+import einkorn
 import numpy as np
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os.pardir, "examples")
@@ -186,6 +187,24 @@ class Generate(unittest.TestCase):
                         plain = scores
                     self.assertLess(np.linalg.norm(scores - plain) / np.linalg.norm(plain), error, path)
                     self.assertEqual(decoder.model.snapshot()["past_key_values.0.key"].nbytes, 64 * 32 * cache // 8)
+
+    def test_quantised_caches(self):
+        """Caches in int8, by samples of prompts alone: scores near those of the decoder, step by step."""
+        random = np.random.default_rng(2)
+        samples = [{"input_ids": random.integers(0, 128, (1, n)), "attention_mask": np.ones((1, n), np.int64),
+                    "position_ids": np.arange(n)[None]} for n in (20, 30, 40)]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "cache8.onnx")
+            report = einkorn.quantize(self.path, samples, path, scheme="caches",
+                                      states={"present.*": "past_key_values.*"},
+                                      dims={"batch_size": 1, "past_sequence_length": (0, None, 64)})
+            self.assertEqual((report.quantized, [x.op for x in report.layers]), (4, ["state"] * 4))
+            self.assertGreater(report.outputs["logits"][0], 35)
+            plain, whole = self.generate.Decoder(self.path, room=64), self.generate.Decoder(path, room=64)
+            for tokens in (list(b"bread"), [3], [5, 7]):
+                wanted = plain(tokens)
+                self.assertLess(np.linalg.norm(whole(tokens) - wanted) / np.linalg.norm(wanted), 0.02)
+            self.assertEqual(whole.model.snapshot()["past_key_values.1.value"].dtype, np.int8)
 
     def test_samples(self):
         """Each token as often as its weight, among those that top_k and top_p leave."""
