@@ -47,6 +47,7 @@ else
   tier cache "$here/cache.sh" -b "$build"
   tier diff "$here/diff.sh" -b "$build"
   tier quantize "$here/quantize.sh" -b "$build"
+  tier train "$here/train.sh" -b "$build"
   tier weights "$here/weights.sh" -b "$build"
   tier linear "$here/linear.sh" -b "$build"
   tier accuracy "$build/accuracy" "$here/../docs/accuracy.md" \

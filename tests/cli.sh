@@ -40,14 +40,14 @@ c_program() { # NAME
 expect 2 'einkorn run' "$einkorn"
 e 0 '^einkorn [0-9]' '--version'
 e 0 'compiles' '--help'
-for c in run compile show check info bench explain ops; do e 0 -- "$c --help"; has out -- '--json'; done
+for c in run compile show check info bench explain ops train evaluate; do e 0 -- "$c --help"; has out -- '--json'; done
 e 2 'no command frob' frob
 e 2 'no command rum; did you mean run' rum
 e 0 'commit: .*' '--version -v'; has out '^LLVM: .*19'; has out '^processor: '
 e 0 'einkorn run +MODEL' help; has out 'einkorn help'
 e 0 'Rarely needed:' 'help run'; has out '^  --expect FILE.npz  +compares'
 e 2 'no command rnu; did you mean run' 'help rnu'
-tests=$((tests + 1)); for c in run compile show check info bench explain ops targets help; do
+tests=$((tests + 1)); for c in run compile show check info bench explain ops targets help train evaluate; do
   COLUMNS=70 "$einkorn" $c --help | grep -v '^einkorn\|^  einkorn' |
     awk -v c=$c 'length > 70 {print c ": " $0; bad = 1} END {exit bad}' ||
   { bad=$((bad + 1)); echo "--help is wider than 70 columns"; }; done

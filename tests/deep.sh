@@ -61,6 +61,7 @@ tier peers "$here/peers.sh" -b "$build" -j "$jobs" -n 4
 tier gradients "$here/gradients.sh" -b "$build"
 tier planted "$here/planted.sh" -b "$build" -j "$jobs"
 [ "$fuzz" = -f ] || tier found "$here/planted.sh" -b "$build" -j "$jobs" -r 6
+tier train "$here/train.sh" -k 20 -b "$build"
 tier diff "$here/diff.sh" -p -b "$build"
 tier fuzz "$here/fuzz.sh" -b "$build-fuzz" $fuzz -j "$jobs"
 closing

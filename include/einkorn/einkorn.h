@@ -683,7 +683,9 @@ typedef struct ek_train_options {
   size_t size;               /* sizeof(ek_train_options): set by ek_train_options_init */
   const ek_options *options; /* how the step is compiled; NULL: the defaults */
   const char *loss;          /* such as "cross_entropy" or "cross_entropy:ignore_index=0"; needed */
-  const char *optimizer;     /* such as "adamw:weight_decay=0.1"; default "adamw" */
+  /* such as "adamw:weight_decay=0.1"; default "adamw"; NULL: none, the trainer only evaluates: nothing is
+   * differentiated, and with metrics no loss is needed */
+  const char *optimizer;
   /* Metrics, NULL-terminated, such as "accuracy"; NULL: none */
   const char *const *metrics;
   const char *output; /* the tensor that the loss is of; NULL: the model's first output */
@@ -718,9 +720,9 @@ EK_API void ek_trainer_close(ek_trainer *t);
  * the update; may be NULL. Where it is no finite number, parameters and moments stay as they were, and EK_FAILED names
  * the step. */
 EK_API ek_code ek_trainer_step(ek_trainer *t, const ek_array *batch, size_t n, double lr, double *loss);
-/* The same model as it is for inference, with the parameters of now: the loss of these arrays, which changes nothing.
- * Their sizes may differ from those of a step, as those of the last batch of a set do: the first call with some sizes
- * compiles the model for them, and the last four are kept. */
+/* The same model as it is for inference, with the parameters of now: the loss of these arrays, which changes nothing;
+ * NaN where there is no loss. Their sizes may differ from those of a step, as those of the last batch of a set do: the
+ * first call with some sizes compiles the model for them, and the last four are kept. */
 EK_API ek_code ek_trainer_evaluate(ek_trainer *t, const ek_array *batch, size_t n, double *loss);
 /* Sums of metric i (by its place in ek_train_options.metrics) of the last step or evaluation, as its definition says;
  * those of several batches add up. Valid until the next call on the trainer. EK_USAGE */
@@ -752,6 +754,15 @@ EK_API ek_code ek_trainer_set_tensor(ek_trainer *t, const ek_array *x);
 EK_API ek_code ek_trainer_set_steps(ek_trainer *t, int64_t steps); /* as if so many updates had been made */
 /* Writes the model, with the parameters and running statistics of now, as NAME.onnx. EK_IO */
 EK_API ek_code ek_trainer_save(ek_trainer *t, const char *path);
+typedef struct ek_rule_input {
+  const char *name; /* under which the batch has it */
+  int integers;     /* its elements may be integers, such as labels */
+  int floats;       /* they may be floats: of the type of the model's result */
+  int optional;     /* it may be left out */
+} ek_rule_input;
+/* What a loss or a metric ("NAME" or "NAME:..", of the domain einkorn.loss or einkorn.metric) is given beside the
+ * model's result. EK_USAGE: there is none of this name */
+EK_API ek_code ek_rule_inputs(ek_session *s, const char *domain, const char *rule, const ek_rule_input **in, size_t *n);
 EK_API void ek_trainer_report(const ek_trainer *t, ek_report *out); /* what compiling the step came to */
 
 /* ---- looking inside: texts and figures for people. Everything given out lives until the next call on the session

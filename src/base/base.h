@@ -362,6 +362,8 @@ bool file_write(ctx *c, const char *path, const void *p, size_t n);
 typedef struct file_out file_out;
 /* writes a file as file_write does, but fill hands it over in pieces; fill may unwind */
 bool file_write_by(ctx *c, const char *path, void (*fill)(void *env, file_out *f), void *env);
+/* the same, and the file stays through a crash of the system: it and its folder are synchronised with the disk */
+bool file_write_durably(ctx *c, const char *path, void (*fill)(void *env, file_out *f), void *env);
 /* hands n bytes over; file_write_by reports what goes wrong */
 void file_put(file_out *f, const void *p, size_t n);
 bool file_exists(const char *path);
@@ -404,6 +406,22 @@ typedef struct npz {
 } npz;
 bool npz_read(ctx *c, const char *path, npz *out); /* reads members that are stored or deflated */
 bool npz_write(ctx *c, const char *path, const npz *z);
+
+/* ---- .safetensors (safetensors.c) ------------------------------------------------------------ */
+typedef struct safetensors {
+  uint32_t n;          /* number of arrays */
+  const char **names;  /* name of each */
+  ndarray *arrays;     /* the arrays */
+  uint32_t notes;      /* number of entries of __metadata__ */
+  const char **keys;   /* key of each entry */
+  const char **values; /* its text */
+} safetensors;
+/* Arrays point into the mapped file where they are aligned. Error recorded on failure: not readable, or damaged. */
+bool safetensors_read(ctx *c, const char *path, safetensors *out);
+/* The file appears whole, and stays through a crash of the system once this returns. Types without a name in the format
+ * are an error. */
+bool safetensors_write(ctx *c, const char *path, const safetensors *s);
+const char *safetensors_note(const safetensors *s, const char *key); /* text of an entry; NULL: there is none */
 
 /* ---- small parallel for of the compiler itself (not the runtime's pool) ---------------------- */
 /* Calls fn(c, arg, i) for i in 0..n-1 on up to `threads` threads, each inside its own frame. If any fails, the

@@ -102,8 +102,9 @@ static int write_fd(int fd, const void *p, size_t n) {
 }
 
 struct file_out {
-  int fd;  /* the temporary file */
-  int err; /* errno of the first failure; 0: none */
+  int fd;       /* the temporary file */
+  int err;      /* errno of the first failure; 0: none */
+  bool durable; /* synchronise with the disk */
 };
 void file_put(file_out *f, const void *p, size_t n) {
   if (!f->err) f->err = write_fd(f->fd, p, n);
@@ -113,13 +114,21 @@ static bool filled(ctx *c, file_out *f, void (*fill)(void *env, file_out *f), vo
   volatile bool good = true;
   CTX_TRY(c) { fill(env, f); }
   CTX_CATCH { good = false; }
+  if (f->durable && good && !f->err && fsync(f->fd) != 0) f->err = errno;
   if (close(f->fd) != 0 && !f->err) f->err = errno;
   return good;
 }
-bool file_write_by(ctx *c, const char *path, void (*fill)(void *env, file_out *f), void *env) {
+/* The names in a folder are on the disk. 0, or the errno. */
+static int sync_folder(ctx *c, const char *path) {
+  const int fd = open(path_dir(c->main, path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int err = fd < 0 || fsync(fd) != 0 ? errno : 0;
+  if (fd >= 0) close(fd);
+  return err == EINVAL ? 0 : err; /* a file system that cannot */
+}
+static bool write_by(ctx *c, const char *path, bool durable, void (*fill)(void *env, file_out *f), void *env) {
   struct stat st;
   char real[PATH_MAX];
-  file_out f = {-1, 0};
+  file_out f = {-1, 0, false};
   if (stat(path, &st) == 0) {
     if (!S_ISREG(st.st_mode)) { /* a device or a pipe: there is nothing to rename over */
       if ((f.fd = open(path, O_WRONLY | O_CLOEXEC)) < 0) return io_error(c, "write", path, errno);
@@ -136,11 +145,19 @@ bool file_write_by(ctx *c, const char *path, void (*fill)(void *env, file_out *f
     if (f.fd < 0 && errno != EEXIST) break;
   }
   if (f.fd < 0) return io_error(c, "create", path, errno);
+  f.durable = durable;
   bool good = filled(c, &f, fill, env);
   if (good && !f.err && rename(tmp, path) != 0) f.err = errno;
   if (!good || f.err) unlink(tmp);
   if (!good) ctx_unwind(c);
+  if (durable && !f.err) f.err = sync_folder(c, path);
   return f.err == 0 || io_error(c, "write", path, f.err);
+}
+bool file_write_by(ctx *c, const char *path, void (*fill)(void *env, file_out *f), void *env) {
+  return write_by(c, path, false, fill, env);
+}
+bool file_write_durably(ctx *c, const char *path, void (*fill)(void *env, file_out *f), void *env) {
+  return write_by(c, path, true, fill, env);
 }
 static void put_all(void *env, file_out *f) {
   const bytes *b = env;

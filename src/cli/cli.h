@@ -1,6 +1,7 @@
 /* cli: the program `einkorn`. One file per subcommand, one table of options (options.c) that --help, the manual and
  * the completions (describe.c) share. It uses the library by its public header, and base for files and texts.
- * Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 failed, 2 usage, 3 unsupported. */
+ * Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 failed, 2 usage, 3 unsupported,
+ * 130 a training was stopped. */
 #ifndef EK_CLI_H
 #define EK_CLI_H
 #include "base/base.h"
@@ -19,15 +20,18 @@ enum {
   CMD_EXPLAIN = 128,
   CMD_DIFF = 256,
   CMD_QUANTIZE = 4096,
-  CMD_ALL = 511 | CMD_QUANTIZE,
+  CMD_TRAIN = 8192,
+  CMD_EVALUATE = 16384,
+  CMD_BOTH = CMD_TRAIN | CMD_EVALUATE,
+  CMD_ALL = 511 | CMD_QUANTIZE | CMD_BOTH,
   CMD_MODEL = CMD_ALL & ~CMD_OPS,
-  CMD_CODE = CMD_MODEL & ~CMD_QUANTIZE, /* those whose purpose is the compiled code */
-  CMD_DESCRIBE = 512,                   /* hidden */
+  CMD_CODE = CMD_MODEL & ~CMD_QUANTIZE & ~CMD_BOTH, /* those whose purpose is the compiled code */
+  CMD_DESCRIBE = 512,                               /* hidden */
   CMD_HELP = 1024,
   CMD_TARGETS = 2048,
   RARE = 1 << 30 /* in an option's commands: --help tells it behind the others */
 };
-typedef enum { EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_UNSUPPORTED } exit_code;
+typedef enum { EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_UNSUPPORTED, EXIT_STOPPED = 130 } exit_code;
 
 typedef struct pass_time {
   const char *level; /* level of the compiler */
@@ -35,6 +39,32 @@ typedef struct pass_time {
   bool changed;      /* it did at least one rewrite */
   double ms;         /* time it took, milliseconds */
 } pass_time;
+typedef struct train_args { /* options of train and evaluate */
+  const char *loss;         /* --loss; NULL: not given */
+  const char *optimizer;    /* --optimizer */
+  const char *schedule;     /* --schedule */
+  const char *of;           /* --of: a tensor; NULL: the first output */
+  const char *target;       /* --target: a column; NULL: the last */
+  const char *validate;     /* --validate: a fraction or files; NULL: nothing */
+  const char *resume;       /* --resume: a folder or a file; NULL: not given */
+  const char *checkpoints;  /* --checkpoints: a folder; NULL: beside the result */
+  const char *log;          /* --log: a file; NULL: none */
+  const char *tensorboard;  /* --tensorboard: a folder; NULL: none */
+  strvec metrics;           /* --metric */
+  strvec freeze;            /* --freeze: patterns */
+  strvec groups;            /* --group: PATTERN:attribute=value,.. */
+  double ema;               /* --ema; 0: none */
+  double lr;                /* --lr */
+  double clip_norm;         /* --clip-norm; 0: none */
+  double clip_value;        /* --clip-value; 0: none */
+  int epochs;               /* --epochs */
+  int batch;                /* --batch */
+  int accumulate;           /* --accumulate */
+  int keep;                 /* --keep */
+  int patience;             /* --patience; 0: no end before the last epoch */
+  uint64_t every;           /* --checkpoint-every: updates; 0: after epochs alone */
+  bool standardize;         /* --standardize */
+} train_args;
 typedef struct cli {
   ctx *c;                    /* context of what the program itself allocates */
   arena *a;                  /* its arena */
@@ -110,6 +140,7 @@ typedef struct cli {
   uint64_t memory_limit;     /* --memory-limit: bytes; 0: none */
   uint64_t iterations;       /* --iterations: runs to measure; 0: by --seconds */
   uint64_t warmup;           /* --warmup: runs before those that are measured */
+  train_args train;          /* options of train and evaluate */
   VEC(pass_time) times;      /* time of each pass, as the library reports it */
 } cli;
 typedef struct command {
@@ -131,6 +162,7 @@ typedef enum {
   O_TEXT,
   O_LIST,
   O_INT,
+  O_COUNT, /* any number that an int holds */
   O_U64,
   O_BYTES, /* a number, or one with K, M, G or T behind it: 1024 and its powers */
   O_DOUBLE,
@@ -172,8 +204,9 @@ void print_times(cli *k);
 void json_times(cli *k, json *j);
 /* ---- progress.c ------------------------------------------------------------------------------ */
 void progress_begin(cli *k);
-void progress_phase(const char *phase, double done); /* a long step of the program itself */
-void progress_clear(void);                           /* to be called before anything else is printed */
+void progress_phase(const char *phase, double done);                      /* a long step of the program itself */
+void progress_detail(const char *phase, const char *detail, double done); /* the same, with a text that changes */
+void progress_clear(void); /* to be called before anything else is printed */
 void progress_end(void);
 /* ---- tensors.c ------------------------------------------------------------------------------- */
 typedef struct host_tensor {
@@ -297,6 +330,8 @@ int cmd_ops(cli *k);
 int cmd_targets(cli *k);
 int cmd_diff(cli *k);
 int cmd_quantize(cli *k);
+int cmd_train(cli *k);
+int cmd_evaluate(cli *k);
 int cmd_describe(cli *k);
 int cmd_help(cli *k);
 #endif

@@ -64,6 +64,18 @@ const command commands[] = {
      "outputs and of each layer as signal to noise (SQNR), the size, "
      "and which layers stay as they are and why.",
      "model.onnx --data samples.npz --per-channel -o model.int8.onnx"},
+    {CMD_TRAIN, "train", "MODEL --data F --loss L -o OUT.onnx [options]", "trains a model on a data set", cmd_train, 1,
+     1,
+     "Trains the model: forward pass, loss, gradient and update are one compiled program. Samples come in a new order "
+     "in "
+     "each epoch; those that fill no batch are left out in that epoch. After each epoch the loss and the metrics are "
+     "told, a checkpoint is written, and with --validate the model is evaluated; then the result has the parameters of "
+     "the epoch with the least loss there. Ctrl-C or SIGTERM ends with a checkpoint and exit code 130; --resume "
+     "continues a training bit for bit, also one that was killed.",
+     "model.onnx --data train.csv --loss cross_entropy --metric accuracy --validate 0.2 -o trained.onnx"},
+    {CMD_EVALUATE, "evaluate", "MODEL --data F [options]", "measures a model's loss and metrics on a data set",
+     cmd_evaluate, 1, 1, "Runs the model on all samples, and tells the mean loss and the metrics.",
+     "model.onnx --data test.csv --metric accuracy"},
     {CMD_OPS, "ops", "[NAME] [options]", "lists the operators, or prints the definition of one", cmd_ops, 0, 1,
      "Lists the signatures of all operators that are defined, those of --ops included, or prints the definition of "
      "one.",
@@ -226,7 +238,14 @@ static int guarded(ctx *c, ek_session *s, int argc, char **argv) {
                .warmup = 1,
                .percentile = 99.999,
                .bits = 4,
-               .block_size = 32};
+               .block_size = 32,
+               .train = {.optimizer = "adamw",
+                         .schedule = "constant",
+                         .lr = 0.001,
+                         .epochs = 10,
+                         .batch = 32,
+                         .accumulate = 1,
+                         .keep = 3}};
     code = command_run(k, argc, argv);
   }
   CTX_CATCH { /* files that the program itself reads */

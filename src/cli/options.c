@@ -4,6 +4,7 @@
 #include "target/target.h"
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -78,6 +79,55 @@ const option options[] = {
      "nodes that stay as they are, by name; * is any text, ? one character; may be given again"},
     {"report", 0, "FILE.json", O_TEXT, AT(report), CMD_QUANTIZE, "writes the report as JSON"},
     {"output", 'o', "OUT.onnx", O_TEXT, AT(output), CMD_QUANTIZE, "where the quantised model is written"},
+    {"data", 0, "FILE|FOLDER", O_LIST, AT(data), CMD_BOTH,
+     "the samples: .npz, .npy, CSV with a header, IDX, or several with commas between them, as [NAME=]FILE[:ARRAY]; an "
+     "input of the model takes the column of its name, or the only one that is no target"},
+    {"target", 0, "COLUMN", O_TEXT, AT(train.target), CMD_BOTH, "what is to be predicted (default: the last column)"},
+    {"loss", 0, "LOSS", O_TEXT, AT(train.loss), CMD_BOTH,
+     "what becomes small, such as cross_entropy or mse:.. (`einkorn ops` lists einkorn.loss)"},
+    {"metric", 0, "METRIC", O_LIST, AT(train.metrics), CMD_BOTH,
+     "what is told beside the loss, such as accuracy; may be given again"},
+    {"of", 0, "TENSOR", O_TEXT, AT(train.of), CMD_BOTH | RARE,
+     "the tensor that loss and metrics are of (default: the model's first output)"},
+    {"batch", 0, "N", O_COUNT, AT(train.batch), CMD_BOTH, "samples of a step (default 32)"},
+    {"standardize", 0, NULL, O_FLAG, AT(train.standardize), CMD_TRAIN,
+     "inputs of floats get mean 0 and standard deviation 1 over the training set; the result expects such inputs"},
+    {"optimizer", 0, "OPTIMIZER", O_TEXT, AT(train.optimizer), CMD_TRAIN,
+     "such as adamw:weight_decay=0.1 (the default is adamw)"},
+    {"lr", 0, "R", O_DOUBLE, AT(train.lr), CMD_TRAIN, "learning rate (default 0.001)"},
+    {"schedule", 0, "SCHEDULE", O_TEXT, AT(train.schedule), CMD_TRAIN,
+     "how it changes: constant (default), step, exponential, cosine, one_cycle, plateau, as in cosine:warmup=100"},
+    {"ema", 0, "D", O_DOUBLE, AT(train.ema), CMD_TRAIN | RARE,
+     "evaluates and writes averages of the parameters over the updates, with this decay, such as 0.999"},
+    {"epochs", 0, "N", O_COUNT, AT(train.epochs), CMD_TRAIN, "how often all samples are seen (default 10)"},
+    {"validate", 0, "FRACTION|FILE", O_TEXT, AT(train.validate), CMD_TRAIN,
+     "evaluates after each epoch: on this part of the samples, which is not trained on, or on other data"},
+    {"patience", 0, "N", O_COUNT, AT(train.patience), CMD_TRAIN,
+     "ends when the loss (that of validation, where there is one) was not the least so far for N epochs"},
+    {"freeze", 0, "PATTERN", O_LIST, AT(train.freeze), CMD_TRAIN,
+     "parameters that stay as they are, by name; * is any text, ? one character; may be given again"},
+    {"group", 0, "PATTERN:A=V,..", O_LIST, AT(train.groups), CMD_TRAIN | RARE,
+     "parameters that the optimizer treats in another way, such as '*bias:weight_decay=0'; may be given again"},
+    {"clip-norm", 0, "X", O_DOUBLE, AT(train.clip_norm), CMD_TRAIN, "gradients are scaled to at most this norm"},
+    {"clip-value", 0, "X", O_DOUBLE, AT(train.clip_value), CMD_TRAIN | RARE,
+     "elements of gradients are cut to at most this absolute value"},
+    {"accumulate", 0, "N", O_COUNT, AT(train.accumulate), CMD_TRAIN,
+     "the mean gradient of N batches makes one update (default 1)"},
+    {"checkpoints", 0, "FOLDER", O_TEXT, AT(train.checkpoints), CMD_TRAIN,
+     "where checkpoints are written, as safetensors (default: OUT.checkpoints)"},
+    {"checkpoint-every", 0, "N", O_U64, AT(train.every), CMD_TRAIN,
+     "also writes one after every N updates, not only after epochs"},
+    {"keep", 0, "N", O_COUNT, AT(train.keep), CMD_TRAIN, "so many checkpoints stay, beside the best (default 3)"},
+    {"resume", 0, "FOLDER|FILE", O_TEXT, AT(train.resume), CMD_TRAIN,
+     "continues with the newest checkpoint of a folder, or with this one; begins where the folder has none"},
+    {"log", 0, "FILE.csv", O_TEXT, AT(train.log), CMD_TRAIN, "writes loss and metrics of each epoch as CSV"},
+    {"tensorboard", 0, "FOLDER", O_TEXT, AT(train.tensorboard), CMD_TRAIN,
+     "writes loss and metrics of each epoch as event files of TensorBoard"},
+    {"memory", 0, "BYTES", O_BYTES, AT(memory_limit), CMD_TRAIN,
+     "a step that takes more working memory is refused; 500M and 2G, too"},
+    {"output", 'o', "OUT.onnx", O_TEXT, AT(output), CMD_TRAIN, "where the trained model is written"},
+    {"seed", 0, "S", O_U64, AT(seed), CMD_TRAIN,
+     "of the order of samples, of the part for validation, and of dropout (default 0)"},
     {"seed", 0, "S", O_U64, AT(seed), CMD_RUN | CMD_BENCH | CMD_EXPLAIN | CMD_DIFF | RARE,
      "of random data (default 0)"},
     {"eval", 0, NULL, O_FLAG, AT(eval), CMD_RUN,
@@ -111,12 +161,13 @@ const option options[] = {
     {"sort", 0, "order|time", O_CHOICE, AT(sort), CMD_EXPLAIN | RARE,
      "kernels in the order in which they run (default), or the longest first"},
     {"ops", 0, "FILE.ek", O_LIST, AT(ops), CMD_ALL, "operator definitions of your own; may be given again"},
-    {"optimize", 'O', "0|1|2|3", O_LEVEL, AT(optimize), CMD_CODE | RARE, "level of optimisation (default 3)"},
-    {"accuracy", 0, "default|strict|fast", O_CHOICE, AT(accuracy), CMD_CODE,
+    {"optimize", 'O', "0|1|2|3", O_LEVEL, AT(optimize), CMD_CODE | CMD_BOTH | RARE,
+     "level of optimisation (default 3)"},
+    {"accuracy", 0, "default|strict|fast", O_CHOICE, AT(accuracy), CMD_CODE | CMD_BOTH,
      "strict: sums of floats are only reordered; default: also forms with fewer multiplications, and large constants "
      "of products with few rows in fixed point of 21 bits, within 1e-4 of an output's largest value; fast: also "
      "shorter approximations of functions, within 1e-3"},
-    {"precision", 0, "model|bf16", O_CHOICE, AT(precision), CMD_CODE | RARE,
+    {"precision", 0, "model|bf16", O_CHOICE, AT(precision), CMD_CODE | CMD_BOTH | RARE,
      "bf16: the factors of products may be kept in bf16, where the machine multiplies pairs of these "
      "(default: the model's types)"},
     {"codegen", 0, "auto|llvm", O_CHOICE, AT(codegen),
@@ -230,7 +281,7 @@ void usage(FILE *f, const command *c) {
     for (const command *d = commands; d->name; d++)
       if (d->about) fprintf(f, "  einkorn %-8s %-34s %s\n", d->name, d->synopsis, d->what);
     fputs("\nMODEL is an ONNX file, a graph as text, or (to run) a compiled .so. `einkorn help COMMAND` tells the "
-          "options.\nExit codes: 0 done, 1 failed, 2 usage, 3 unsupported.\n",
+          "options.\nExit codes: 0 done, 1 failed, 2 usage, 3 unsupported, 130 a training was stopped.\n",
           f);
     return;
   }
@@ -349,6 +400,12 @@ static bool set(cli *k, const option *o, const char *v, int *code) {
     *(int *)at = (int)n;
     return true;
   }
+  case O_COUNT: {
+    long n = strtol(v, &end, 10);
+    if (end == v || *end || errno || n < 0 || n > INT_MAX) return bad(k, code, "bad number for", name, "");
+    *(int *)at = (int)n;
+    return true;
+  }
   case O_CHOICE: {
     int n = 0;
     for (const char *w = o->value; w; w = strchr(w, '|'), w += w != NULL, n++) {
@@ -452,6 +509,8 @@ bool options_parse(cli *k, int argc, char **argv, int *code) {
     return bad(k, code, "-o OUT is missing:", "NAME.so, NAME.o, NAME.c or NAME.onnx is to be made", "");
   if (k->cmd->bit == CMD_QUANTIZE && !k->output)
     return bad(k, code, "-o OUT.onnx is missing:", "the quantised model is written there", "");
+  if (k->cmd->bit == CMD_TRAIN && !k->output)
+    return bad(k, code, "-o OUT.onnx is missing:", "the trained model is written there", "");
   if (k->args.n > k->cmd->max_args) return bad(k, code, "too much was given:", k->args.v[k->cmd->max_args], "");
   return true;
 }

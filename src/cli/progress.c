@@ -18,6 +18,7 @@ static struct {
   double since;         /* when the step began, milliseconds */
   double done;          /* part of the step that is done, 0..1 */
   char phase[64];       /* name of the step */
+  char detail[256];     /* what is told of it */
 } bar = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
 
 static void draw(unsigned turn) { /* Draws the bar. The lock is held. */
@@ -27,7 +28,8 @@ static void draw(unsigned turn) { /* Draws the bar. The lock is held. */
   if (n > 0) memset(fill, '=', n > WIDTH ? WIDTH : (size_t)n);
   if (n < WIDTH) fill[n > 0 ? n : 0] = "|/-\\"[turn % 4];
   fill[WIDTH] = 0;
-  fprintf(stderr, "\r\033[K[%s] %s %.0f s", fill, bar.phase, (now_ms() - bar.since) / 1000);
+  fprintf(stderr, "\r\033[K[%s] %s %.0f s", fill, bar.detail[0] ? bar.detail : bar.phase,
+          (now_ms() - bar.since) / 1000);
   bar.drawn = true;
 }
 static void *drawing(void *unused) {
@@ -44,15 +46,19 @@ static void *drawing(void *unused) {
   pthread_mutex_unlock(&bar.lock);
   return NULL;
 }
-static int step(void *user, const char *phase, double done) {
-  (void)user;
-  if (!bar.on) return 0;
+static void set(const char *phase, const char *detail, double done) {
+  if (!bar.on) return;
   pthread_mutex_lock(&bar.lock);
   if (strncmp(bar.phase, phase, sizeof bar.phase - 1) != 0)
     snprintf(bar.phase, sizeof bar.phase, "%s", phase), bar.since = now_ms();
+  snprintf(bar.detail, sizeof bar.detail, "%s", detail);
   bar.done = done;
   if (done >= 1) bar.phase[0] = 0;
   pthread_mutex_unlock(&bar.lock);
+}
+static int step(void *user, const char *phase, double done) {
+  (void)user;
+  set(phase, "", done);
   return 0;
 }
 static void clear(void) { /* Removes the bar. The lock is held. */
@@ -64,6 +70,7 @@ void progress_begin(cli *k) {
   bar.on = true;
   ek_set_progress(k->s, step, NULL);
 }
+void progress_detail(const char *phase, const char *detail, double done) { set(phase, detail, done); }
 void progress_phase(const char *phase, double done) { step(NULL, phase, done); }
 void progress_clear(void) {
   if (!bar.on) return;

@@ -4,6 +4,7 @@
  * one MAC together with the addition; padding counts like data; both branches of an If count, the body of a loop counts
  * as often as it runs (once where that is not known before the run). */
 #include "driver/driver.h"
+#include "train/train.h"
 #include <string.h>
 #include <strings.h>
 
@@ -252,10 +253,11 @@ ek_code ek_model_describe(ek_model *m, const ek_options *o, ek_model_info *out) 
 
 /* ---- lists: passes, operators, targets ------------------------------------------------------- */
 typedef struct listing {
-  ek_session *s;    /* the session */
-  const char *name; /* name that is looked for */
-  const void *list; /* the entries */
-  size_t n;         /* number of entries */
+  ek_session *s;      /* the session */
+  const char *name;   /* name that is looked for */
+  const char *domain; /* its domain; NULL: not asked for */
+  const void *list;   /* the entries */
+  size_t n;           /* number of entries */
 } listing;
 static void list_passes(ctx *c, listing *l) {
   uint32_t n;
@@ -308,6 +310,16 @@ static void list_targets(ctx *c, listing *l) {
   l->n = target_names(c, &names);
   l->list = names;
 }
+static void rule_inputs(ctx *c, listing *l) {
+  const train_rule r = train_parse_rule(c, library(c, l->s), l->domain,
+                                        strcmp(l->domain, TRAIN_METRIC_DOMAIN) ? "loss" : "metric", l->name);
+  const uint32_t n = opdef_inputs(r.d);
+  ek_rule_input *in = NEWN(ctx_arena(c), ek_rule_input, n + 1);
+  for (uint32_t i = 1; i < n; i++)
+    in[i - 1] = (ek_rule_input){opdef_input(r.d, i), opdef_input_takes(r.d, i, ET_I64),
+                                opdef_input_takes(r.d, i, ET_F32), opdef_input_is_optional(r.d, i)};
+  l->list = in, l->n = n ? n - 1 : 0;
+}
 static bool fill(ctx *c, void (*fn)(ctx *c, listing *l), listing *l) {
   volatile bool good = false;
   CTX_TRY(c) {
@@ -344,6 +356,13 @@ ek_code ek_op_source(ek_session *s, const char *name, const char **text) {
   listing l = {.name = name};
   ek_code code = make_list(s, op_source, &l);
   *text = l.list ? l.list : "";
+  return code;
+}
+ek_code ek_rule_inputs(ek_session *s, const char *domain, const char *rule, const ek_rule_input **in, size_t *n) {
+  if (!s || !domain || !rule || !in || !n) return session_null(s);
+  listing l = {.name = rule, .domain = domain};
+  ek_code code = make_list(s, rule_inputs, &l);
+  *in = l.list, *n = l.n;
   return code;
 }
 ek_code ek_ops_table(ek_session *s, const char **text) {

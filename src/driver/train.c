@@ -34,6 +34,7 @@ struct ek_trainer {
   ek_run *run;                   /* its run */
   evaluation checks[MOST_SIZES]; /* the last one used is the first */
   ek_run *last;                  /* the run of the last step or evaluation; NULL: none */
+  bool watched;                  /* a step is compiled whose tensors are all outputs */
   int64_t steps;                 /* updates so far */
   int64_t calls;                 /* batches since the last update */
   double *sums;                  /* a metric, as numbers of f64 */
@@ -49,7 +50,8 @@ static void build(graph *g, void *env) {
   ek_trainer *t = env;
   train_made made;
   train_build(g, &t->plan, &made);
-  if (t->plan.evaluate) return;
+  if (t->watched) watch_values(g, (const char *const[]){"*", NULL});
+  if (t->plan.evaluate || t->watched) return;
   strvec *const from[] = {&made.parameters, &made.statistics, &made.moments, &made.frozen};
   strvec *const to[] = {&t->made.parameters, &t->made.statistics, &t->made.moments, &t->made.frozen};
   for (int k = 0; k < 4; k++)
@@ -110,12 +112,13 @@ static void read_rules(ek_trainer *t) {
   const oplib *lib = pipe_library(t->c, &ops);
   VEC(train_rule) metrics = {0};
   t->plan.lib = lib;
-  t->plan.loss = train_parse_rule(t->c, lib, TRAIN_LOSS_DOMAIN, "loss", t->want.loss);
-  t->plan.optimizer = train_parse_rule(t->c, lib, TRAIN_OPTIMIZER_DOMAIN, "optimizer", t->want.optimizer);
+  if (t->want.loss) t->plan.loss = train_parse_rule(t->c, lib, TRAIN_LOSS_DOMAIN, "loss", t->want.loss);
+  if (t->want.optimizer)
+    t->plan.optimizer = train_parse_rule(t->c, lib, TRAIN_OPTIMIZER_DOMAIN, "optimizer", t->want.optimizer);
   for (const char *const *x = t->want.metrics; x && *x; x++)
     vec_push(t->a, metrics, train_parse_rule(t->c, lib, TRAIN_METRIC_DOMAIN, "metric", *x));
   t->plan.metrics = metrics.v, t->plan.nmetrics = metrics.n;
-  read_groups(t);
+  if (t->want.optimizer) read_groups(t);
 }
 static ek_code plan(ek_trainer *t) {
   volatile ek_code e = EK_OK;
@@ -147,8 +150,8 @@ static ek_code check_options(ek_trainer *t, const ek_train_options *given) {
     return session_fail(s, EK_USAGE, STRUCT_UNKNOWN("ek_train_options"), given->size, sizeof t->want);
   if (t->want.options && !struct_read(t->want.options, &t->o, sizeof t->o))
     return session_fail(s, EK_USAGE, STRUCT_UNKNOWN("ek_options"), t->want.options->size, sizeof t->o);
-  if (!t->want.loss || !t->want.optimizer)
-    return session_fail(s, EK_USAGE, "ek_train_options: a loss and an optimizer are needed");
+  if (!t->want.loss && (t->want.optimizer || !t->want.metrics || !*t->want.metrics))
+    return session_fail(s, EK_USAGE, "ek_train_options: a loss is needed");
   if (t->want.batch_count && !t->want.batch) return session_null(s);
   if (!(t->want.clip_norm >= 0 && t->want.clip_value >= 0))
     return session_fail(s, EK_USAGE, "ek_train_options: clip_norm and clip_value are 0 or above");
@@ -168,8 +171,8 @@ ek_code ek_trainer_create(ek_model *m, const ek_train_options *o, ek_trainer **o
   ek_train_options_init(&t->want), ek_options_init(&t->o);
   ek_code e = t->c ? check_options(t, o) : session_fail(m->s, EK_MEMORY, "out of memory");
   if (!e) t->a = ctx_arena(t->c), e = plan(t);
-  if (!e) e = compile(t, false, &t->step, &t->run);
-  if (!e) {
+  if (!e && t->want.optimizer) e = compile(t, false, &t->step, &t->run);
+  if (!e && t->run) {
     e = ek_run_prepare(t->run);
     if (e) run_failed(t, t->run, e);
   }
@@ -206,10 +209,25 @@ static ek_code give(const ek_trainer *t, const ek_module *code, ek_run *r, const
   }
   return EK_OK;
 }
-static ek_code give_number(const ek_trainer *t, const char *name, const void *data) {
-  const int32_t i = ek_module_find_input(t->step, name);
-  const ek_code e = i < 0 ? EK_OK : ek_run_bind_input(t->run, i, data);
-  return e ? run_failed(t, t->run, e) : EK_OK;
+static ek_code give_number(const ek_trainer *t, ek_module *m, ek_run *r, const char *name, const void *data) {
+  const int32_t i = ek_module_find_input(m, name);
+  const ek_code e = i < 0 ? EK_OK : ek_run_bind_input(r, i, data);
+  return e ? run_failed(t, r, e) : EK_OK;
+}
+typedef struct moment {
+  double lr;     /* learning rate */
+  int64_t count; /* number of the update, from 1 */
+  int64_t key;   /* key of random numbers */
+  uint8_t ends;  /* the last batch of an update */
+} moment;
+static ek_code run_step(const ek_trainer *t, ek_module *m, ek_run *r, const moment *now) {
+  ek_code e = give_number(t, m, r, TRAIN_RATE, &now->lr);
+  if (!e) e = give_number(t, m, r, TRAIN_COUNT, &now->count);
+  if (!e) e = give_number(t, m, r, TRAIN_KEY, &now->key);
+  if (!e) e = give_number(t, m, r, TRAIN_UPDATE, &now->ends);
+  if (e) return e;
+  e = ek_run_execute(r);
+  return e ? run_failed(t, r, e) : EK_OK;
 }
 static double number_of(const ek_array *x, int64_t i) {
   const etype type = et_from_onnx((int)x->type);
@@ -218,36 +236,97 @@ static double number_of(const ek_array *x, int64_t i) {
 }
 static ek_code loss_of(ek_trainer *t, ek_run *r, double *loss) {
   ek_array x;
-  const ek_code e = ek_run_get_output(r, TRAIN_LOSS, &x);
+  const ek_code e = t->want.loss ? ek_run_get_output(r, TRAIN_LOSS, &x) : EK_OK;
   if (e) return run_failed(t, r, e);
   t->last = r;
-  *loss = number_of(&x, 0);
+  *loss = t->want.loss ? number_of(&x, 0) : NAN;
   return EK_OK;
+}
+
+/* ---- a loss that is not finite ---------------------------------------------------------------- */
+static const char *tensor_name(const ek_trainer *t, size_t i, ek_trained_kind *kind);
+/* NaN, or infinite; but -inf alone is what masks are made of. */
+static bool is_bad(const ek_array *x) {
+  const etype type = et_from_onnx((int)x->type);
+  for (size_t i = 0; et_kind(type) == K_FLOAT && i < x->bytes / et_bytes(type); i++) {
+    const double v = number_of(x, (int64_t)i);
+    if (isnan(v) || v == INFINITY) return true;
+  }
+  return false;
+}
+/* The states of the step, copied to another run of it, or looked at (to NULL): one that is bad. */
+static const char *copy_states(const ek_trainer *t, ek_run *to) {
+  ek_trained_kind kind;
+  const char *name;
+  for (size_t i = 0; (name = tensor_name(t, i, &kind)) != NULL; i++) {
+    ek_array x;
+    if (ek_run_snapshot(t->run, name, &x)) continue;
+    if (!to && is_bad(&x)) return name;
+    if (to) ek_run_restore(to, name, x.data, x.bytes, x.dims, x.rank);
+  }
+  return NULL;
+}
+static const char *first_output(const ek_trainer *t, ek_module *m, ek_run *r) {
+  for (int32_t i = 0; i < ek_module_outputs(m); i++) {
+    ek_tensor_info info;
+    ek_array x;
+    if (ek_module_output(m, i, &info) || !strcmp(info.name, TRAIN_LOSS) || !strcmp(info.name, TRAIN_NORM) ||
+        !strncmp(info.name, TRAIN_METRIC, strlen(TRAIN_METRIC)) || ek_run_get_output(r, info.name, &x))
+      continue;
+    if (is_bad(&x)) return arena_fmt(t->a, "the first tensor that is not finite is %s", info.name);
+  }
+  return "";
+}
+/* Where does it come from? From the parameters, the batch, or a tensor on the way: the same step once more, which has
+ * changed nothing, with all tensors as outputs. */
+static const char *find_source(ek_trainer *t, const ek_array *batch, size_t n, const moment *now) {
+  const char *state = copy_states(t, NULL), *found = "";
+  ek_module *m = NULL;
+  ek_run *r = NULL;
+  if (state) return arena_fmt(t->a, "%s was not finite before it", state);
+  for (size_t i = 0; i < n; i++)
+    if (is_bad(&batch[i])) return arena_fmt(t->a, "the batch's %s is not finite", batch[i].name);
+  t->watched = true;
+  ek_code e = compile(t, false, &m, &r);
+  t->watched = false;
+  if (!e) {
+    copy_states(t, r);
+    e = ek_run_prepare(r);
+    if (!e) e = give(t, m, r, batch, n);
+    if (!e) e = run_step(t, m, r, now);
+    if (!e) found = first_output(t, m, r);
+  }
+  ek_module_close(m);
+  return found;
+}
+static ek_code loss_failed(ek_trainer *t, const ek_array *batch, size_t n, const moment *now, double loss) {
+  volatile ek_code e = EK_FAILED;
+  CTX_TRY(t->c) {
+    const char *source = find_source(t, batch, n, now);
+    session_fail(t->m->s, EK_FAILED,
+                 "step %lld: the loss is %s%s%s; the parameters stay as they were before it. A smaller learning rate, "
+                 "clip_norm, or other data may help",
+                 (long long)now->count, isnan(loss) ? "no number (NaN)" : "infinite", *source ? ": " : "", source);
+  }
+  CTX_CATCH { e = session_done(t->m->s, t->c, EK_FAILED); }
+  return e;
 }
 ek_code ek_trainer_step(ek_trainer *t, const ek_array *batch, size_t n, double lr, double *loss) {
   double value = 0;
   if (!t || (n && !batch)) return session_null(t ? t->m->s : NULL);
-  const int64_t count = t->steps + 1;
-  const int64_t key = key_of(t->want.seed, (uint64_t)(t->steps * t->want.accumulate + t->calls));
-  const uint8_t ends = t->calls + 1 == t->want.accumulate;
+  if (!t->run) return session_fail(t->m->s, EK_USAGE, "this trainer has no optimizer: it only evaluates");
+  const moment now = {.lr = lr,
+                      .count = t->steps + 1,
+                      .key = key_of(t->want.seed, (uint64_t)(t->steps * t->want.accumulate + t->calls)),
+                      .ends = t->calls + 1 == t->want.accumulate};
   ek_code e = give(t, t->step, t->run, batch, n);
-  if (!e) e = give_number(t, TRAIN_RATE, &lr);
-  if (!e) e = give_number(t, TRAIN_COUNT, &count);
-  if (!e) e = give_number(t, TRAIN_KEY, &key);
-  if (!e) e = give_number(t, TRAIN_UPDATE, &ends);
-  if (e) return e;
-  e = ek_run_execute(t->run);
-  if (e) return run_failed(t, t->run, e);
-  e = loss_of(t, t->run, &value);
+  if (!e) e = run_step(t, t->step, t->run, &now);
+  if (!e) e = loss_of(t, t->run, &value);
   if (e) return e;
   if (loss) *loss = value;
-  if (!isfinite(value))
-    return session_fail(t->m->s, EK_FAILED,
-                        "step %lld: the loss is %s; the parameters stay as they were before it. A smaller learning "
-                        "rate, clip_norm, or other data may help",
-                        (long long)count, isnan(value) ? "no number (NaN)" : "infinite");
-  t->calls = ends ? 0 : t->calls + 1;
-  t->steps += ends;
+  if (!isfinite(value)) return loss_failed(t, batch, n, &now, value);
+  t->calls = now.ends ? 0 : t->calls + 1;
+  t->steps += now.ends;
   return EK_OK;
 }
 /* ---- evaluation ------------------------------------------------------------------------------ */
@@ -410,12 +489,13 @@ ek_code ek_trainer_tensor(ek_trainer *t, size_t i, ek_array *out) {
 }
 ek_code ek_trainer_set_tensor(ek_trainer *t, const ek_array *x) {
   if (!t || !x || !x->name) return session_null(t ? t->m->s : NULL);
+  if (!t->run) return session_fail(t->m->s, EK_USAGE, "this trainer has no optimizer: no tensor of it changes");
   ek_code e = ek_run_restore(t->run, x->name, x->data, x->bytes, x->dims, x->rank);
   if (!e) e = ek_run_prepare(t->run);
   return e ? run_failed(t, t->run, e) : EK_OK;
 }
 void ek_trainer_report(const ek_trainer *t, ek_report *out) {
-  if (t) ek_module_report(t->step, out);
+  if (t && t->step) ek_module_report(t->step, out);
 }
 
 /* ---- saving ---------------------------------------------------------------------------------- */

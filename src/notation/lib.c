@@ -242,6 +242,17 @@ bool opdef_input_is_static(const opdef *d, uint32_t i) { return i < d->nin && d-
 bool opdef_input_is_optional(const opdef *d, uint32_t i) {
   return i < d->nin && (d->in[i].optional || d->in[i].def || d->in[i].variadic);
 }
+bool opdef_input_takes(const opdef *d, uint32_t i, etype t) {
+  const char *elem = i < d->nin ? d->in[i].type.elem : "";
+  uint32_t mask, all = 0;
+  for (uint32_t k = 0; k < d->ntv; k++) {
+    if (d->tv[k].name != elem) continue;
+    for (uint32_t j = 0; j < d->tv[k].nsets; j++)
+      if (elem_set(d->tv[k].sets[j], &mask)) all |= mask;
+    return !d->tv[k].nsets || all >> t & 1;
+  }
+  return elem_set(elem, &mask) && mask >> t & 1;
+}
 uint32_t opdef_outputs(const opdef *d) { return d->nout; }
 uint32_t opdef_attrs(const opdef *d) { return d->nattr; }
 const char *opdef_attr(const opdef *d, uint32_t i, skind *kind) {

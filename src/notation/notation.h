@@ -45,8 +45,9 @@ srcpos opdef_pos(const opdef *d);
 const char *opdef_domain(const opdef *d); /* "" is the standard's */
 uint32_t opdef_inputs(const opdef *d);
 const char *opdef_input(const opdef *d, uint32_t i);
-bool opdef_input_is_static(const opdef *d, uint32_t i);   /* are its values needed when compiling (`dims`)? */
-bool opdef_input_is_optional(const opdef *d, uint32_t i); /* may it be left out? */
+bool opdef_input_is_static(const opdef *d, uint32_t i);      /* are its values needed when compiling (`dims`)? */
+bool opdef_input_is_optional(const opdef *d, uint32_t i);    /* may it be left out? */
+bool opdef_input_takes(const opdef *d, uint32_t i, etype t); /* may its elements be of this type? */
 uint32_t opdef_outputs(const opdef *d);
 uint32_t opdef_attrs(const opdef *d);
 void opdef_types(const opdef *d, sbuf *b); /* `T: float; X: T, I: i64 -> Y: T`: element types only */

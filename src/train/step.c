@@ -92,7 +92,7 @@ static value *call_rule(builder *b, const train_rule *r, const char *what, const
   return v;
 }
 static void losses(builder *b) {
-  b->loss = call_rule(b, &b->p->loss, "loss", TRAIN_LOSS);
+  if (b->p->loss.d) b->loss = call_rule(b, &b->p->loss, "loss", TRAIN_LOSS);
   for (uint32_t i = 0; i < b->p->nmetrics; i++)
     call_rule(b, &b->p->metrics[i], "metric", arena_fmt(b->a, TRAIN_METRIC "%u", i));
 }
@@ -245,9 +245,9 @@ void train_build(graph *g, const train_plan *p, train_made *made) {
     g->outputs.n = n;
   }
   losses(&b);
-  if (p->evaluate)
-    open_parameters(&b);
-  else
+  if (!p->evaluate)
     step(&b);
+  else if (p->optimizer.d) /* the parameters of now come from a step's states */
+    open_parameters(&b);
   graph_states_last(g);
 }

@@ -1,0 +1,217 @@
+/* einkorn train and einkorn evaluate: options to a trainer, data sets to batches, and what came of it. */
+#include "cli/train.h"
+#include <math.h>
+#include <string.h>
+
+/* ---- options --------------------------------------------------------------------------------- */
+/* Names of the definitions in a domain. */
+static const char *names_of(cli *k, const char *domain) {
+  const ek_op_info *ops;
+  size_t n = 0;
+  sbuf b = sbuf_new(k->a);
+  if (ek_ops(k->s, &ops, &n)) return "";
+  for (size_t i = 0; i < n; i++)
+    if (!strncmp(ops[i].name, domain, strlen(domain)) && !strncmp(ops[i].name + strlen(domain), "::", 2))
+      sb_fmt(&b, "%s%s", b.n ? ", " : "", ops[i].name + strlen(domain) + 2);
+  return b.n ? b.s : "";
+}
+static int wrong(cli *k, const char *text) {
+  return fail_text(k, EK_USAGE, arena_fmt(k->a, "error: %s: %s", k->cmd->name, text));
+}
+/* EXIT_DONE, or said why. */
+static int check_options(cli *k) {
+  const train_args *o = &k->train;
+  const bool trains = k->cmd->bit == CMD_TRAIN;
+  if (is_library(k->args.v[0])) return wrong(k, "a compiled library; take the model that it was made of");
+  if (!k->data.n) return wrong(k, "no data: give some with --data FILE");
+  if (!o->loss && (trains || !o->metrics.n))
+    return wrong(k, arena_fmt(k->a, "no loss: give one with --loss; there are %s", names_of(k, "einkorn.loss")));
+  if (o->batch < 1 || o->accumulate < 1 || (trains && o->keep < 1))
+    return wrong(k, "--batch, --accumulate and --keep are at least 1");
+  if (trains && !ends_in(k->output, ".onnx")) return wrong(k, "-o: the trained model is written as NAME.onnx");
+  return EXIT_DONE;
+}
+static ek_train_options trainer_options(cli *k, const ek_options *compile, const feed *f) {
+  train_args *o = &k->train;
+  ek_train_options t;
+  ek_train_options_init(&t);
+  vec_push(k->a, o->metrics, NULL);
+  vec_push(k->a, o->freeze, NULL);
+  vec_push(k->a, o->groups, NULL);
+  o->metrics.n--, o->freeze.n--, o->groups.n--;
+  t.options = compile, t.loss = o->loss, t.optimizer = k->cmd->bit == CMD_TRAIN ? o->optimizer : NULL;
+  t.metrics = o->metrics.v, t.freeze = o->freeze.v, t.groups = o->groups.v, t.output = o->of;
+  t.batch = f->batch, t.batch_count = f->n;
+  t.clip_norm = o->clip_norm, t.clip_value = o->clip_value, t.accumulate = o->accumulate, t.seed = k->seed;
+  t.ema = o->ema;
+  return t;
+}
+
+/* ---- data ------------------------------------------------------------------------------------ */
+static dataset_options data_options(const cli *k) {
+  return (dataset_options){.target = k->train.target, .standardize = k->train.standardize};
+}
+static const dataset *open_data(cli *k) {
+  sbuf path = sbuf_new(k->a);
+  const dataset_options o = data_options(k);
+  for (uint32_t i = 0; i < k->data.n; i++) sb_fmt(&path, "%s%s", i ? "," : "", k->data.v[i]);
+  return dataset_open(k->c, path.s, &o, NULL);
+}
+/* --validate: a fraction of the samples, or another data set. */
+static void open_feeds(training *r, ek_model *model) {
+  cli *k = r->k;
+  const char *v = k->train.validate;
+  const dataset *d = open_data(k);
+  dataset_part part = dataset_all(d), held = {0};
+  char *end = NULL;
+  const double fraction = v ? num_parse(k->c, v, &end) : 0;
+  const bool split = v && end != v && !*end;
+  if (split && !(fraction > 0 && fraction < 1))
+    ctx_fail(k->c, E_USAGE, "--validate %s: a fraction between 0 and 1, or a file, is expected", v);
+  if (split) dataset_split(k->a, d, fraction, k->seed, &part, &held);
+  r->train = feed_open(k, model, d, part);
+  if (split)
+    r->check = feed_like(k, &r->train, d, held);
+  else if (v) {
+    const dataset_options o = data_options(k);
+    const dataset *other = dataset_open(k->c, v, &o, d);
+    r->check = feed_like(k, &r->train, other, dataset_all(other));
+  }
+  say(k, "%lld samples%s\n", (long long)part.n,
+      v ? arena_fmt(k->a, ", %lld for validation", (long long)r->check.part.n) : "");
+}
+
+/* ---- train ----------------------------------------------------------------------------------- */
+/* What a file says of training are BatchNormalization and Dropout alone; and a last Softmax stands in a loss's way. */
+static ek_code tell_forms(cli *k, ek_model *model) {
+  const ek_value_info *v;
+  size_t n = 0;
+  bool windows = false, forms = false;
+  const ek_code e = ek_model_values(model, &v, &n);
+  if (e) return e;
+  for (size_t i = 0; i < n; i++) {
+    if (i && !k->train.of && !strcmp(v[i].op, "Softmax") && v[i].output == 0 &&
+        !strncmp(k->train.loss, "cross_entropy", 13))
+      say(k, "warning: the model ends in a Softmax, which cross_entropy computes itself: --of %s takes its input\n",
+          v[i - 1].name);
+    windows |= !strcmp(v[i].op, "Conv");
+    forms |= !strcmp(v[i].op, "BatchNormalization") || !strcmp(v[i].op, "Dropout");
+  }
+  if (windows && !forms)
+    say(k,
+        "warning: the model has neither BatchNormalization nor Dropout. If it was exported for inference, these were "
+        "folded or removed, and it is trained without them: export it in its training form to keep them\n");
+  return EK_OK;
+}
+static void start(training *r) {
+  cli *k = r->k;
+  const char *newest = NULL, *from = k->train.resume;
+  if (from && ends_in(from, ".safetensors")) newest = from, from = path_dir(k->a, from);
+  if (!k->train.checkpoints) k->train.checkpoints = from;
+  if (!k->train.checkpoints)
+    k->train.checkpoints = arena_fmt(k->a, "%.*s.checkpoints", (int)strlen(k->output) - 5, k->output);
+  if (from && !newest) newest = checkpoint_newest(k, from);
+  if (!from && checkpoint_newest(k, k->train.checkpoints))
+    ctx_fail(k->c, E_USAGE,
+             "%s has checkpoints of a training: --resume %s continues it; for a new one remove them, or give another "
+             "folder with --checkpoints",
+             k->train.checkpoints, k->train.checkpoints);
+  checkpoint_folder(k);
+  r->best = INFINITY;
+  if (newest) {
+    checkpoint_read(r, newest);
+    say(k, "continues %s: epoch %lld, step %lld\n", newest, (long long)r->epoch + 1, (long long)ek_trainer_steps(r->t));
+  } else if (from)
+    say(k, "%s has no checkpoint: training begins\n", from);
+}
+static void json_tally(const training *r, json *j, const char *key, const tally *s) {
+  json_obj(j, key);
+  if (r->k->train.loss) json_num(j, "loss", tally_loss(s));
+  for (uint32_t i = 0; i < r->nmetrics; i++) json_num(j, r->k->train.metrics.v[i], tally_metric(r, s, i));
+  json_num(j, "samples", s->samples);
+  json_end(j);
+}
+/* The best weights are written, and what they come to on the validation set. */
+static ek_code finish(training *r) {
+  cli *k = r->k;
+  tally check = {0};
+  const char *best = path_join(k->a, k->train.checkpoints, CHECKPOINT_BEST);
+  const int64_t steps = ek_trainer_steps(r->t), epochs = r->epoch;
+  ek_code e = EK_OK;
+  if (r->check.n && r->best_epoch != r->epoch && file_exists(best)) checkpoint_read(r, best);
+  if (r->check.n) e = evaluate_all(r, &r->check, &check);
+  if (!e) e = ek_trainer_save(r->t, k->output);
+  if (e) return e;
+  progress_clear();
+  if (k->json) {
+    sbuf text = sbuf_new(k->a);
+    json j = json_new(&text, true);
+    json_obj(&j, NULL);
+    json_str(&j, "model", k->args.v[0]);
+    json_str(&j, "written", k->output);
+    json_int(&j, "epochs", epochs);
+    json_int(&j, "steps", steps);
+    json_int(&j, "best_epoch", r->best_epoch);
+    json_num(&j, "best_loss", r->best);
+    if (r->check.n) json_tally(r, &j, "validation", &check);
+    json_end(&j);
+    print_json(&text);
+  } else if (!k->quiet)
+    printf("written: %s, the parameters of epoch %lld\n", k->output, (long long)(r->check.n ? r->best_epoch : epochs));
+  return EK_OK;
+}
+int cmd_train(cli *k) {
+  ek_model *model;
+  training r = {.k = k};
+  const ek_options compile = compile_options(k);
+  const int code = check_options(k);
+  if (code) return code;
+  ek_code e = ek_load(k->s, k->args.v[0], &model);
+  if (!e) e = tell_forms(k, model);
+  if (e) return fail(k, e);
+  open_feeds(&r, model);
+  const ek_train_options o = trainer_options(k, &compile, &r.train);
+  e = ek_trainer_create(model, &o, &r.t);
+  if (e) return fail(k, e);
+  r.nmetrics = k->train.metrics.n, r.sum = tally_new(k, r.nmetrics);
+  start(&r);
+  e = train_epochs(&r);
+  if (!e && r.stopped) {
+    say(k, "stopped; --resume %s continues\n", k->train.checkpoints);
+    return EXIT_STOPPED;
+  }
+  if (!e) e = finish(&r);
+  return e ? fail(k, e) : EXIT_DONE;
+}
+
+/* ---- evaluate -------------------------------------------------------------------------------- */
+int cmd_evaluate(cli *k) {
+  ek_model *model;
+  training r = {.k = k};
+  tally all;
+  const ek_options compile = compile_options(k);
+  const int code = check_options(k);
+  if (code) return code;
+  ek_code e = ek_load(k->s, k->args.v[0], &model);
+  if (e) return fail(k, e);
+  const dataset *d = open_data(k);
+  r.train = feed_open(k, model, d, dataset_all(d));
+  const ek_train_options o = trainer_options(k, &compile, &r.train);
+  e = ek_trainer_create(model, &o, &r.t);
+  r.nmetrics = k->train.metrics.n;
+  if (!e) e = evaluate_all(&r, &r.train, &all);
+  if (e) return fail(k, e);
+  progress_clear();
+  if (k->json) {
+    sbuf text = sbuf_new(k->a);
+    json j = json_new(&text, true);
+    json_tally(&r, &j, NULL, &all);
+    print_json(&text);
+    return EXIT_DONE;
+  }
+  printf("%.0f samples", all.samples);
+  if (k->train.loss) printf(", loss %.6g", tally_loss(&all));
+  for (uint32_t i = 0; i < r.nmetrics; i++) printf(", %s %.6g", k->train.metrics.v[i], tally_metric(&r, &all, i));
+  puts("");
+  return EXIT_DONE;
+}

@@ -1,0 +1,80 @@
+/* train: what the commands `train` and `evaluate` are made of: options, columns of data sets as arrays of a batch
+ * (train_data.c), the loop over epochs (train_loop.c), checkpoints (checkpoint.c). */
+#ifndef EK_CLI_TRAIN_H
+#define EK_CLI_TRAIN_H
+#include "cli/cli.h"
+#include "data/data.h"
+
+/* ---- train_data.c: which column is which, and batches ----------------------------------------- */
+typedef struct feed_array {
+  uint32_t column;       /* of the data set */
+  dataset_transform how; /* what becomes of its elements */
+  size_t bytes;          /* bytes of one sample */
+  uint8_t *data;         /* room for a batch */
+} feed_array;
+typedef struct feed {
+  const dataset *d;   /* the data set */
+  dataset_part part;  /* the samples of it */
+  int64_t rows;       /* samples of a batch */
+  size_t n;           /* arrays of a batch */
+  ek_array *batch;    /* names, types and sizes; data: the last batch that was read */
+  feed_array *arrays; /* where each comes from */
+} feed;
+/* The model's inputs, and what the loss and the metrics are computed from. k->train says which. Tells what was taken;
+ * unwinds where something is missing or does not fit. */
+feed feed_open(cli *k, ek_model *model, const dataset *d, dataset_part part);
+/* The same arrays of another data set; train: whose means and deviations count. */
+feed feed_like(cli *k, const feed *train, const dataset *d, dataset_part part);
+/* The samples at these positions of an epoch, in the order of that epoch; epoch -1: in the order of the file. Sizes of
+ * the batch are those of `rows`. */
+void feed_read(cli *k, feed *f, int64_t epoch, int64_t from, int64_t rows);
+
+/* ---- train_loop.c ----------------------------------------------------------------------------- */
+typedef VEC(double) doubles;
+typedef struct tally { /* loss and metrics of several batches */
+  double loss;         /* sum of loss times samples */
+  double samples;      /* number of samples */
+  doubles *metrics;    /* of each metric: sums */
+} tally;
+typedef struct training {
+  cli *k;             /* the program */
+  ek_trainer *t;      /* the trainer */
+  feed train;         /* what is trained on */
+  feed check;         /* what is validated on; n 0: nothing */
+  uint32_t nmetrics;  /* number of metrics */
+  int64_t epoch;      /* epochs that are done */
+  int64_t done;       /* batches of the epoch that are done */
+  tally sum;          /* of these batches */
+  double best;        /* least loss of an epoch; infinite: none yet */
+  int64_t best_epoch; /* its number, from 1; 0: none yet */
+  double rate;        /* learning rate of the last step */
+  doubles losses;     /* of validation (without it: of the steps) in each epoch that is done */
+  sbuf log;           /* lines of --log */
+  const char *events; /* file of events; NULL: none */
+  bool stopped;       /* Ctrl-C or SIGTERM: a checkpoint was written, and training ends */
+} training;
+tally tally_new(cli *k, uint32_t nmetrics);
+/* adds what the last step or evaluation gave, for so many samples */
+ek_code tally_add(training *r, tally *s, double loss, int64_t samples);
+double tally_loss(const tally *s);                                  /* mean of the losses */
+double tally_metric(const training *r, const tally *s, uint32_t i); /* the metric's value */
+ek_code evaluate_all(training *r, feed *f, tally *out);
+ek_code train_epochs(training *r);
+
+/* ---- events.c: scalars for TensorBoard --------------------------------------------------------- */
+/* A new event file in a folder, for a training that goes on behind this step; its path. Unwinds where that fails. */
+const char *events_open(cli *k, const char *folder, int64_t step);
+void events_add(cli *k, sbuf *summary, const char *tag, double x); /* a named number becomes part of a summary */
+void events_write(cli *k, const char *path, int64_t step, const sbuf *summary);
+
+/* ---- checkpoint.c ------------------------------------------------------------------------------ */
+/* Writes where training stands, as `name` in k->train.checkpoints; unwinds where that fails. */
+void checkpoint_write(training *r, const char *name);
+void checkpoint_read(training *r, const char *path); /* unwinds: damaged, or of another training */
+/* Writes a numbered checkpoint, and removes the oldest beyond --keep. */
+void checkpoint_step(training *r);
+/* The newest numbered checkpoint of a folder; NULL: there is none. */
+const char *checkpoint_newest(cli *k, const char *folder);
+void checkpoint_folder(cli *k); /* makes the folder, and removes what an end of the power left unfinished */
+#define CHECKPOINT_BEST "best.safetensors"
+#endif

@@ -1,0 +1,133 @@
+#!/bin/bash
+# Does `einkorn train` learn, is a training that was stopped or killed the same as one that was not, and are bad data,
+# bad checkpoints and full disks told clearly?
+#   tests/train.sh [-b BUILD] [-k KILLS]        -k: a training is killed about so often (default 3)
+here=$(cd "$(dirname "$0")" && pwd)
+build=$here/../build kills=3
+while getopts b:k: o; do case $o in b) build=$OPTARG;; k) kills=$OPTARG;; *) exit 2;; esac; done
+build=$(cd "$build" && pwd) || exit 2
+einkorn=$build/einkorn passed=0 failed=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+digits=$(cd "$here/../examples/digits" && pwd)
+cd "$work" || exit 2
+ok() { passed=$((passed + 1)); }
+bad() { echo "FAIL $*"; tail -5 out; failed=$((failed + 1)); }
+# says CODE PATTERN ARGUMENT..: the exit code, and a text (extended pattern) on stdout or stderr
+says() {
+  local code=$1 pattern=$2 got
+  shift 2
+  "$einkorn" "$@" >out 2>&1; got=$?
+  if [ $got -eq "$code" ] && grep -Eq -- "$pattern" out; then ok; else bad "exit $got, or no '$pattern': $*"; fi
+}
+same() { if cmp "$1" "$2" >out 2>&1; then ok; else bad "$1 and $2 differ"; fi; }
+
+# ---- what is trained: digits with dropout, points of two classes in a CSV file ----
+cat >points.graph <<'END'
+graph "points" ir 8 opset 17 {
+  input x: f32[N, 2]
+  const w1: f32[2, 6] = [0.9, -0.8, 0.3, 0.7, -0.5, 0.2, -0.1, 0.4, 0.9, -0.9, -0.6, 0.8]
+  const b1: f32[6] = [0, 0, 0, 0, 0, 0]
+  const w2: f32[6, 2] = [0.5, -0.4, 0.3, -0.6, 0.7, 0.1, -0.2, 0.6, -0.5, 0.4, 0.2, -0.3]
+  const b2: f32[2] = [0, 0]
+  a: f32[N, 6] = Gemm(x, w1, b1) "hidden"
+  h: f32[N, 6] = Tanh(a) "tanh"
+  d: f32[N, 6] = Dropout(h) "dropout"
+  scores: f32[N, 2] = Gemm(d, w2, b2) "scores"
+  output scores
+}
+END
+awk 'BEGIN { print "a,b,side"; for (i = 0; i < 400; i++) { a = (i * 37 % 101) / 50 - 1; b = (i * 53 % 97) / 48 - 1
+  print a "," b "," (a + 2 * b > 0.2 ? "above" : "below") } }' >points.csv
+learn=(train points.graph --data points.csv --loss cross_entropy --metric accuracy --batch 16 --lr 0.02)
+says 0 'target: column side, i64.., 2 classes' "${learn[@]}" --validate 0.25 --epochs 12 -o points.onnx --log \
+  points.csv.log
+says 0 'accuracy 0.9[0-9]|accuracy 1' evaluate points.onnx --data points.csv --loss cross_entropy --metric accuracy
+says 0 '400 samples, accuracy' evaluate points.onnx --data points.csv --metric accuracy --batch 150
+says 0 '"best_epoch"' "${learn[@]}" --epochs 1 -o json.onnx --json
+says 0 'written' "${learn[@]}" --epochs 2 --checkpoints events -o events.onnx --tensorboard events.tb
+# the first record: 24 bytes, their masked sum as other writers of CRC-32C have it, then the version
+if [ "$(head -c 12 events.tb/events* | od -An -tx1 | tr -d ' ')" = 1800000000000000a37f4b22 ] &&
+  [ "$(grep -ac 'loss/training' events.tb/events*)" -ge 1 ]; then ok
+else od -tx1 events.tb/events* >out; bad events; fi
+if [ "$(wc -l <points.csv.log)" -eq 13 ] && head -1 points.csv.log | grep -q '^epoch,step,lr,loss,accuracy,validation'
+then ok; else cp points.csv.log out; bad 'the log has a header and 12 epochs'; fi
+if [ "$(ls points.checkpoints | wc -l)" -eq 4 ]; then ok
+else ls points.checkpoints >out; bad 'three checkpoints and the best stay'; fi
+says 0 'no better loss in 2 epochs' "${learn[@]}" --epochs 100 --lr 0 --patience 2 -o early.onnx
+images="images=$digits/train-images.idx,y=$digits/train-labels.idx"
+plain=(train "$digits/digits.onnx" --data "$images" --standardize --loss cross_entropy --metric accuracy --epochs 2)
+says 0 'ends in a Softmax, which cross_entropy computes itself: --of logits takes its input' "${plain[@]}" -o \
+  digits.onnx
+says 0 'epoch 2/2: loss 0.[0-3].*, accuracy 0.9' "${plain[@]}" --of logits --lr 0.003 --checkpoints z -o digits.onnx
+
+# ---- a training that is killed at any moment and continued is the same, bit for bit ----
+long=("${learn[@]}" --validate 0.25 --epochs 30 --accumulate 2 --checkpoint-every 5 -q)
+"$einkorn" "${long[@]}" -o whole.onnx --log whole.log >out 2>&1 || bad 'a whole training'
+killed=0
+for i in $(seq 400); do
+  "$einkorn" "${long[@]}" -o pieces.onnx --log pieces.log --resume pieces.checkpoints >out 2>&1 &
+  pid=$!
+  [ "$killed" -ge "$kills" ] || { sleep "0.$((RANDOM % 3))$((RANDOM % 10))"; kill -9 $pid 2>/dev/null; }
+  wait $pid 2>/dev/null && break
+  killed=$((killed + 1))
+done 2>/dev/null
+[ "$killed" -gt 0 ] && ok || bad 'the training was never killed'
+same whole.onnx pieces.onnx
+same whole.log pieces.log
+# Ctrl-C: a checkpoint, and exit code 130
+"$einkorn" "${learn[@]}" --epochs 1000000 --checkpoints stopped -o stopped.onnx -q >out 2>&1 &
+pid=$!
+for i in $(seq 100); do [ -e stopped/best.safetensors ] && break; sleep 0.1; done
+kill -TERM $pid; wait $pid
+if [ $? -eq 130 ] && ls stopped/step-*.safetensors >/dev/null; then ok; else bad 'SIGTERM ends with a checkpoint'; fi
+says 0 'continues stopped/step-' "${learn[@]}" --epochs 1 --resume stopped -o stopped.onnx
+
+# ---- checkpoints ----
+says 2 'has checkpoints of a training: --resume points.checkpoints' "${learn[@]}" -o points.onnx
+says 2 'of another training: its batch is 16, now it is 8' "${learn[@]}" --batch 8 --validate 0.25 --resume \
+  points.checkpoints -o other.onnx
+cp -r points.checkpoints broken
+newest=$(ls broken/step-* | tail -1)
+printf 'X' | dd of="$newest" bs=1 seek=$(($(stat -c %s "$newest") - 9)) conv=notrunc 2>/dev/null
+says 1 'is damaged: its contents and its digest do not fit' "${learn[@]}" --validate 0.25 --resume broken -o other.onnx
+head -c 300 points.checkpoints/best.safetensors >"$newest"
+says 1 'is no intact safetensors file: it ends within its header' "${learn[@]}" --validate 0.25 --resume broken \
+  -o other.onnx
+rm "$newest"
+says 0 'continues broken' "${learn[@]}" --validate 0.25 --epochs 12 --resume broken -o other.onnx
+same points.onnx other.onnx
+# a disk that is full: what was there stays
+cp -r points.checkpoints full
+ls full >before
+(ulimit -f 1; trap '' XFSZ; "$einkorn" "${learn[@]}" --validate 0.25 --epochs 14 --resume full -o full.onnx 2>&1) |
+  cat >out
+if grep -q "cannot write 'full/" out; then ok; else bad 'a full disk is told'; fi
+ls full >after
+same before after
+
+# ---- bad data ----
+sed 's/above/third/;3s/below/fourth/' points.csv >four.csv
+says 1 'column side: sample .* has the label 2, but the model.s result has 2 classes: 0 to 1' train points.graph \
+  --data four.csv --loss cross_entropy -o bad.onnx
+says 1 'column x: its samples are f64.2., which does not fit the model.s input' train "$digits/digits.onnx" --data \
+  points.csv --loss cross_entropy -o bad.onnx
+says 1 'column side: its samples are i64.., which does not fit the model.s result' train points.graph --data \
+  points.csv \
+  --loss mse -o bad.onnx
+says 2 'no loss: give one with --loss; there are .*cross_entropy' train points.graph --data points.csv -o bad.onnx
+says 2 'there is no loss of the name .corss_entropy.' train points.graph --data points.csv --loss corss_entropy -o \
+  bad.onnx
+says 2 '400 samples' "${learn[@]}" --batch 500 -o bad.onnx
+says 1 'step [0-9]*: the loss is' "${learn[@]}" --optimizer sgd --lr 1e38 --checkpoints nan -o bad.onnx
+sed 's/= Tanh(a)/= Exp(a)/; s/const w1.*/const w1: f32[2, 6] = [900, 1, 1, 1, 1, 1, 900, 1, 1, 1, 1, 1]/' points.graph \
+  >exp.graph
+says 1 'step 1: the loss is .*: the first tensor that is not finite is h;' train exp.graph --data points.csv --loss \
+  cross_entropy -o bad.onnx
+says 1 'step [0-9]*: the loss is no number .NaN.: (w|b)[12] was not finite before it' "${learn[@]}" --optimizer sgd \
+  --lr 1e39 --checkpoints nan -o bad.onnx
+says 2 'o OUT.onnx is missing' "${learn[@]}"
+says 2 'has no column' "${learn[@]}" --target c -o bad.onnx
+[ ! -e bad.onnx ] && ok || bad 'nothing is written where training fails'
+echo "$passed passed, $failed failed, 0 skipped"
+[ "$failed" -eq 0 ]
