@@ -612,6 +612,10 @@ typedef struct ek_quantize_options {
    * constant multiplied by them; above 0, at most 1. 0: for each tensor the best exponent, or none, by the expected
    * error. Below 0 (default): nothing is divided. */
   double smooth;
+  /* Bias correction, of EK_QUANTIZE_INT8: the mean error of each layer by a constant, channel by channel, over the
+   * samples that ranges are taken from, is subtracted from what the layer adds, or by an Add where it adds nothing.
+   * Default 1; 0: not. */
+  int correct_bias;
 } ek_quantize_options;
 EK_API void ek_quantize_options_init(ek_quantize_options *o);                     /* the defaults */
 EK_API void ek_quantize_options_init_sized(ek_quantize_options *o, size_t bytes); /* the same of so many bytes */
@@ -630,6 +634,8 @@ typedef struct ek_quantized_layer {
    * with other layers of these, and of those that quantise its inputs alone. */
   double ms_before;
   double ms_after;
+  double
+      corrected; /* what was subtracted from its results, channel by channel: the root of its mean square; 0: nothing */
 } ek_quantized_layer;
 typedef struct ek_quantized_output {
   const char *name; /* name of the output */

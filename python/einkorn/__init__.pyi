@@ -131,6 +131,7 @@ class QuantizedLayer(NamedTuple):
     macs: float
     ms_before: float
     ms_after: float
+    corrected: float
 
 class Smoothed(NamedTuple):
     tensor: str
@@ -154,8 +155,8 @@ def quantize(model: str | os.PathLike[str] | bytes | _Proto, samples: Iterable[M
              path: str | os.PathLike[str], *, method: str = "minmax", percentile: float = 99.999,
              per_channel: bool = False, exclude: Iterable[str] = (), least_sqnr: float = 0,
              most_changed: float | None = None, only_faster: bool = False, smooth: str | float | None = None,
-             scheme: str = "int8", bits: int = 4, block_size: int = 32, zero_points: bool = False,
-             accuracy_level: int = 0, **options: Any) -> Quantized: ...
+             correct_bias: bool = True, scheme: str = "int8", bits: int = 4, block_size: int = 32,
+             zero_points: bool = False, accuracy_level: int = 0, **options: Any) -> Quantized: ...
 
 class Operators(NamedTuple):
     name: str

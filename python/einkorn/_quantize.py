@@ -19,6 +19,7 @@ class QuantizedLayer(NamedTuple):
     macs: float  # its multiplications in one run, open sizes being 512; 0: not known
     ms_before: float  # milliseconds of one run in the model as it was
     ms_after: float  # and in the quantised one
+    corrected: float  # what was subtracted from its results: the root of its mean square; 0: nothing
 
 
 class Smoothed(NamedTuple):
@@ -44,8 +45,8 @@ class Quantized(NamedTuple):
 
 
 def quantize(model, samples, path, *, method="minmax", percentile=99.999, per_channel=False, exclude=(),
-             least_sqnr=0.0, most_changed=None, only_faster=False, smooth=None, scheme="int8", bits=4, block_size=32,
-             zero_points=False, accuracy_level=0, **options):
+             least_sqnr=0.0, most_changed=None, only_faster=False, smooth=None, correct_bias=True, scheme="int8",
+             bits=4, block_size=32, zero_points=False, accuracy_level=0, **options):
     """Writes a quantised model of an f32 one, with QuantizeLinear and DequantizeLinear of the ONNX standard, or, of
     weights alone, with onnxruntime's MatMulNBits: a Quantized.
 
@@ -65,6 +66,7 @@ def quantize(model, samples, path, *, method="minmax", percentile=99.999, per_ch
     only_faster   layers that take longer in int8 than in f32, measured on this machine, stay as they are
     smooth        SmoothQuant: so much of the magnitudes of a layer's input (above 0, at most 1) moves, channel by
                   channel, into its weights; "auto": what makes the error least
+    correct_bias  with "int8": the mean error of each channel of a layer, over the samples, is subtracted from its bias
     scheme        "int8": both factors of products; "int4": constant matrices alone, in blocks with a scale each;
                   "bf16": both factors are rounded to bf16, for precision="bf16"; "caches": what `states` (of the
                   options) ties, such as the caches of keys and values of a decoder, in int8; samples are of the other
@@ -81,6 +83,7 @@ def quantize(model, samples, path, *, method="minmax", percentile=99.999, per_ch
                                  _choice("method", method, _METHODS), percentile, bool(per_channel), list(exclude),
                                  least_sqnr, -1.0 if most_changed is None else most_changed, bool(only_faster),
                                  -1.0 if smooth is None else 0.0 if smooth == "auto" else float(smooth),
+                                 bool(correct_bias),
                                  (_choice("scheme", scheme, _SCHEMES), bits, block_size, bool(zero_points),
                                   accuracy_level))
     return Quantized(**dict(found, layers=[QuantizedLayer(*row) for row in found["layers"]],

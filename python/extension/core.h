@@ -139,7 +139,7 @@ PyObject *array_copy(const tensor *t, const ek_array *a); /* a new array */
 
 /* ---- quantize.c -------------------------------------------------------------------------------- */
 /* _quantize(options, samples, path, method, percentile, per_channel, exclude, least_sqnr, most_changed, only_faster,
- *           smooth, (scheme, bits, block_size, zero_points, accuracy_level)) -> dict */
+ *           smooth, correct_bias, (scheme, bits, block_size, zero_points, accuracy_level)) -> dict */
 PyObject *module_quantize(PyObject *self, PyObject *args);
 
 /* ---- diff.c ------------------------------------------------------------------------------------ */

@@ -28,8 +28,8 @@ static PyObject *layers_of(const ek_quantized *r) {
   for (size_t i = 0; list && i < r->layer_count; i++) {
     const ek_quantized_layer *l = &r->layers[i];
     PyList_SetItem(list, (Py_ssize_t)i,
-                   Py_BuildValue("(NNNNddddd)", text_of(l->name), text_of(l->op), text_of(l->output), text_of(l->kept),
-                                 l->sqnr, l->alone, l->macs, l->ms_before, l->ms_after));
+                   Py_BuildValue("(NNNNdddddd)", text_of(l->name), text_of(l->op), text_of(l->output), text_of(l->kept),
+                                 l->sqnr, l->alone, l->macs, l->ms_before, l->ms_after, l->corrected));
   }
   return list;
 }
@@ -73,9 +73,9 @@ PyObject *module_quantize(PyObject *self, PyObject *args) {
   options compile;
   ek_quantize_options o;
   ek_quantize_options_init(&o);
-  if (!PyArg_ParseTuple(args, "O!O!sidpO!ddpd(iiipi)", &PyDict_Type, &dict, &PyList_Type, &samples, &path, &method,
+  if (!PyArg_ParseTuple(args, "O!O!sidpO!ddpdp(iiipi)", &PyDict_Type, &dict, &PyList_Type, &samples, &path, &method,
                         &o.percentile, &o.per_channel, &PyList_Type, &exclude, &o.least_sqnr, &o.most_changed,
-                        &o.only_faster, &o.smooth, &scheme, &o.bits, &o.block_size, &o.zero_points,
+                        &o.only_faster, &o.smooth, &o.correct_bias, &scheme, &o.bits, &o.block_size, &o.zero_points,
                         &o.accuracy_level) ||
       !options_from(dict, &compile))
     return NULL;

@@ -121,6 +121,7 @@ typedef struct cli {
   bool per_channel;          /* --per-channel */
   bool only_faster;          /* --only-faster */
   bool zero_points;          /* --zero-points */
+  bool keep_bias;            /* --no-bias-correction */
   const char *smooth;        /* --smooth: auto, or a number; NULL */
   bool table;                /* --table */
   bool json;                 /* --json */

@@ -65,6 +65,8 @@ const option options[] = {
      "with --method percentile: so many of a hundred absolute values are within (default 99.999)"},
     {"per-channel", 0, NULL, O_FLAG, AT(per_channel), CMD_QUANTIZE,
      "constants have a scale for each output channel: smaller errors, the same speed"},
+    {"no-bias-correction", 0, NULL, O_FLAG, AT(keep_bias), CMD_QUANTIZE,
+     "otherwise the mean error of each channel of a layer, over the data, is subtracted from its bias"},
     {"smooth", 0, "auto|ALPHA", O_TEXT, AT(smooth), CMD_QUANTIZE,
      "SmoothQuant: so much (above 0, at most 1) of the magnitudes of a layer's input moves, channel by channel, into "
      "its "

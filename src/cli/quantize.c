@@ -101,6 +101,7 @@ static void make_json(cli *k, const ek_quantized *r, json *j) {
     json_num(j, "macs", l->macs);
     json_known(j, "ms_before", l->ms_before);
     json_known(j, "ms_after", l->ms_after);
+    json_num(j, "corrected", l->corrected);
     json_end(j);
   }
   json_end(j);
@@ -146,20 +147,24 @@ static void tell_output(cli *k, const ek_quantized *r, const ek_quantized_output
 }
 static void tell(cli *k, const ek_quantized *r) {
   const ek_quantized_layer *worst = NULL;
+  size_t corrected = 0;
   if (k->quiet) return;
   printf("%s%s; %s -> %s\n", what_became(k, r), r->observed ? arena_fmt(k->a, ", by %zu samples", r->observed) : "",
          size_text(k, r->bytes_before), size_text(k, r->bytes_after));
   for (size_t i = 0; i < r->layer_count; i++) {
     const ek_quantized_layer *l = &r->layers[i];
     if (k->verbose || l->kept)
-      printf("  %s (%s): %s%s%s%s%s%s\n", l->name, l->op, decibels(k, l->sqnr), times(k, l->ms_before, l->ms_after),
+      printf("  %s (%s): %s%s%s%s%s%s%s\n", l->name, l->op, decibels(k, l->sqnr), times(k, l->ms_before, l->ms_after),
+             l->corrected > 0 ? arena_fmt(k->a, ", bias corrected by %.2g", l->corrected) : "",
              l->kept ? ", stays as it is: " : "", l->kept ? l->kept : "", isnan(l->alone) ? "" : "; it alone: outputs ",
              isnan(l->alone) ? "" : decibels(k, l->alone));
+    corrected += l->corrected > 0;
     if (!l->kept && !isnan(l->sqnr) && (!worst || l->sqnr < worst->sqnr)) worst = l;
   }
   if (r->compared) printf("kernels of one run: %.3f -> %.3f ms\n", r->ms_before, r->ms_after);
   if (worst) printf("lowest of a layer: %s, %s (%s)\n", decibels(k, worst->sqnr), worst->name, worst->op);
   tell_smoothed(k, r);
+  if (corrected) printf("bias: the mean error of %zu layers was subtracted\n", corrected);
   for (size_t i = 0; i < r->output_count; i++) tell_output(k, r, &r->outputs[i]);
   printf("written: %s\n", k->output);
 }
@@ -196,7 +201,7 @@ int cmd_quantize(cli *k) {
   vec_push(k->a, k->exclude, NULL);
   o.options = &compile, o.samples = data ? data_samples(data) : 0, o.sample = data_sample, o.sample_user = data;
   o.method = (ek_quantize_method)k->method, o.percentile = k->percentile, o.per_channel = k->per_channel,
-  o.only_faster = k->only_faster;
+  o.only_faster = k->only_faster, o.correct_bias = !k->keep_bias;
   o.exclude = k->exclude.v;
   o.scheme = (ek_quantize_scheme)k->scheme, o.bits = k->bits, o.block_size = k->block_size;
   o.zero_points = k->zero_points, o.accuracy_level = k->accuracy_level;

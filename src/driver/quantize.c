@@ -7,6 +7,7 @@
  *      With weights alone, only products with rows of a constant matrix, and step 2 is quantize_blocks.c.
  *   2. The model is compiled with kernels that count what the layers' inputs hold (quantize/observe.c), and runs once
  *      on each sample (quantize_run.c). Ranges follow (quantize/range.c).
+ *      The quantised model runs once more, and tells the mean error of each layer (quantize_correct.c).
  *   3. Layers are kept that are slower in int8, where that is asked for (quantize_time.c), and with a budget those that
  *      cost the outputs most (quantize_search.c).
  *   4. The graph gets its new nodes (quantize/insert.c) and is written; the written model and the first one run on the
@@ -62,6 +63,29 @@ static bool has_region(const node *n) {
     if (n->attrs.v[i].g) return true;
   return false;
 }
+/* Number of an input that the layer leaves out, and by which its formula would add a bias; -1: there is none. */
+static int32_t bias_input(pipeline *p, const quant_layer *x) {
+  node *n = x->n;
+  uint32_t at = 0;
+  if (!quantize_correctable(x) || x->bias) return -1;
+  while (at < n->in.n && n->in.v[at]) at++;
+  const node was = *n;
+  memset(&n->in, 0, sizeof n->in);
+  for (uint32_t i = 0; i < was.in.n || i <= at; i++) vec_push(p->a, n->in, i < was.in.n ? was.in.v[i] : NULL);
+  const int64_t channels = quantize_channels_of(x);
+  const ndarray zeros = {.type = ET_F32,
+                         .rank = 1,
+                         .dims = {channels},
+                         .data = (const uint8_t *)NEWN(p->a, float, channels + 1),
+                         .bytes = (size_t)channels * sizeof(float)};
+  value *bias = n->in.v[at] = graph_const(p->g, "quantize.bias", &zeros);
+  quant_layer y;
+  value **inputs = NEWN(p->a, value *, n->in.n + p->g->inputs.n + 1);
+  emodule *m = formula(p, n, inputs);
+  const bool adds = m && quantize_layer(m, n, inputs, &y) && !y.kept && y.bias == bias;
+  *n = was, p->g->values.n--;
+  return adds ? (int32_t)at : -1;
+}
 static void find_formulas(quantiser *q, pipeline *p) {
   for (uint32_t i = 0; i < q->g->nodes.n; i++) {
     node *n = q->g->nodes.v[i];
@@ -71,7 +95,7 @@ static void find_formulas(quantiser *q, pipeline *p) {
     if (f->m) map_putu(q->formulas, (uint64_t)(uintptr_t)n, (uint64_t)(uintptr_t)f);
   }
 }
-static void find_layers(quantiser *q) {
+static void find_layers(quantiser *q, pipeline *p) {
   uint32_t patterns = 0;
   while (q->want.exclude && q->want.exclude[patterns]) patterns++;
   bool *hit = NEWN(q->a, bool, patterns + 1);
@@ -88,6 +112,7 @@ static void find_layers(quantiser *q) {
     if (!map_getu(q->formulas, (uint64_t)(uintptr_t)n, &at)) continue;
     const quant_formula *f = (const quant_formula *)(uintptr_t)at;
     if (!quantize_layer(f->m, n, f->inputs, &x)) continue;
+    if (quantize_corrects(q) && !out) x.bias_input = bias_input(p, &x);
     if (out) x.kept = "excluded";
     vec_push(q->a, q->layers, x);
   }
@@ -162,7 +187,7 @@ static ek_code survey(pipeline *p, void *env) {
   if (quantize_caches_alone(q))
     quantize_find_caches(q);
   else {
-    find_layers(q);
+    find_layers(q, p);
     quantize_keep_other_forms(q);
     find_tensors(q);
   }
@@ -180,6 +205,13 @@ static void find_ranges(quantiser *q) {
 }
 
 /* ---- 4. errors ------------------------------------------------------------------------------- */
+static double correction(const quantiser *q, uint32_t layer) {
+  const float *by = q->shifts ? q->shifts[layer] : NULL;
+  const int64_t n = by ? quantize_channels_of(&q->layers.v[layer]) : 0;
+  double all = 0;
+  for (int64_t c = 0; c < n; c++) all += (double)by[c] * (double)by[c];
+  return n ? sqrt(all / (double)n) : 0;
+}
 static void fill_result(quantiser *q, const noise *x, uint64_t before) {
   ek_quantized *r = q->r;
   ek_quantized_layer *l = NEWN(q->a, ek_quantized_layer, q->layers.n + q->caches.n + 1);
@@ -194,6 +226,7 @@ static void fill_result(quantiser *q, const noise *x, uint64_t before) {
                                 .sqnr = quantize_decibels(&x[i]),
                                 .alone = q->alone[i],
                                 .macs = q->layers.v[i].macs,
+                                .corrected = y->kept ? 0 : correction(q, i),
                                 .ms_before = q->before ? q->before[i] : NAN,
                                 .ms_after = q->after ? q->after[i] : NAN};
     all += q->layers.v[i].macs, some += y->kept ? 0 : q->layers.v[i].macs, r->quantized += !y->kept;
@@ -244,7 +277,7 @@ static ek_code measure(quantiser *q) {
   if (!e) e = quantize_open(q, &a, watch);
   if (!e) e = quantize_open(q, &b, watch);
   if (!e) e = quantize_progress(q, "comparing", 0);
-  if (!e) e = quantize_compare(q, &a, &b, q->want.samples - q->first_compared, x, n);
+  if (!e) e = quantize_compare(q, &a, &b, q->first_compared, q->want.samples - q->first_compared, x, n);
   quantize_close(&a);
   quantize_close(&b);
   ek_model_close(b.m);
@@ -303,6 +336,7 @@ ek_code ek_quantize(ek_model *m, const ek_quantize_options *given, const char *p
   if (!e && q.want.scheme == EK_QUANTIZE_INT8) e = quantize_calibrate(&q);
   if (!e && quantize_caches_alone(&q)) e = quantize_choose_scales(&q);
   if (!e) find_ranges(&q);
+  if (!e) e = quantize_correct(&q);
   if (!e) e = quantize_keep_slower(&q);
   if (!e) e = quantize_search(&q);
   if (!e) e = quantize_write(&q, path);

@@ -45,6 +45,7 @@ typedef struct quantiser {
   double *after;            /* of each layer: milliseconds in the quantised model; NULL: not measured */
   VEC(observed) seen;       /* tensors to be observed */
   quant_tensor *ranges;     /* of each of these, the range */
+  const float **shifts;     /* of each layer: what makes up for its mean error; NULL: nothing does */
   VEC(quant_cache) caches;  /* states, where these are quantised */
   quant_codes *codes;       /* of each layer's constant, where weights alone are quantised; else NULL */
   uint64_t bytes;           /* size of the written file */
@@ -72,8 +73,9 @@ ek_code quantize_calibrate(quantiser *q); /* runs the model on the samples that 
 ek_code quantize_open(quantiser *q, side *s, const char *const *watch); /* compiles s->m, and makes a run of it */
 void quantize_close(side *s);
 ek_options quantize_compile_options(const quantiser *q, const side *s); /* how the side is compiled */
-/* Runs both on so many of the samples that are compared, and adds to the n of x how far b is from a. */
-ek_code quantize_compare(quantiser *q, const side *a, const side *b, size_t samples, noise *x, uint32_t n);
+/* Runs both on so many samples from the first one on, and adds to the n of x how far b is from a. */
+ek_code quantize_compare(quantiser *q, const side *a, const side *b, size_t first, size_t samples, noise *x,
+                         uint32_t n);
 /* Noise of a tensor of this name; its samples are kept if it is an output. */
 noise quantize_noise(quantiser *q, const char *name, bool output);
 double quantize_decibels(const noise *x);                 /* NaN: not known */
@@ -96,6 +98,10 @@ ek_code quantize_check_caches(quantiser *q);    /* its options */
 void quantize_find_caches(quantiser *q);        /* q->caches, q->seen; unwinds where one cannot be quantised */
 ek_code quantize_choose_scales(quantiser *q);   /* the scales of q->caches, by the samples */
 
+/* ---- quantize_correct.c: bias correction -------------------------------------------------------- */
+bool quantize_corrects(const quantiser *q); /* is it asked for? */
+ek_code quantize_correct(quantiser *q);     /* where it is: q->shifts */
+
 /* ---- quantize_blocks.c: weights of a few bits -------------------------------------------------- */
 bool quantize_weights_only(const quantiser *q); /* does the scheme leave computed tensors as they are? */
 bool quantize_needs_data(const quantiser *q);   /* is anything decided by samples? */
@@ -104,7 +110,8 @@ void quantize_keep_other_forms(quantiser *q);   /* keeps the layers that the sch
 ek_code quantize_choose_codes(quantiser *q);    /* q->codes, by the samples where the method asks for them */
 
 /* ---- quantize_search.c: the budget ------------------------------------------------------------ */
-ek_code quantize_write(quantiser *q, const char *path); /* the layers that are not kept, quantised, as a file */
+quant_plan quantize_plan(const quantiser *q, arena *a); /* what the layers become that are not kept */
+ek_code quantize_write(quantiser *q, const char *path); /* the model with that, as a file */
 bool quantize_has_budget(const quantiser *q);
 /* Keeps the layers that cost the outputs most, as few of them as the budget allows. */
 ek_code quantize_search(quantiser *q);

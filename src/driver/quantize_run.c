@@ -150,10 +150,11 @@ double quantize_decibels(const noise *x) {
 double quantize_least_decibels(const noise *x, arena *a) {
   return x->known ? 10 * log10(quantize_ratio_at_least(x->signals, x->errors, x->samples, a)) : NAN;
 }
-ek_code quantize_compare(quantiser *q, const side *a, const side *b, size_t samples, noise *x, uint32_t n) {
+ek_code quantize_compare(quantiser *q, const side *a, const side *b, size_t first, size_t samples, noise *x,
+                         uint32_t n) {
   ek_code e = EK_OK;
   for (size_t i = 0; !e && i < samples; i++) {
-    e = quantize_take(q, q->first_compared + i);
+    e = quantize_take(q, first + i);
     if (!e) e = quantize_run(q, a->run);
     if (!e) e = quantize_run(q, b->run);
     for (uint32_t k = 0; !e && k < n; k++) compare(a, b, &x[k]);

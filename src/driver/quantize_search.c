@@ -26,25 +26,29 @@ typedef struct searching {
 } searching;
 
 /* ---- one model ------------------------------------------------------------------------------- */
+quant_plan quantize_plan(const quantiser *q, arena *a) {
+  return (quant_plan){.a = a,
+                      .layers = q->layers.v,
+                      .nlayers = q->layers.n,
+                      .tensors = q->ranges,
+                      .ntensors = q->seen.n,
+                      .codes = q->codes,
+                      .shifts = q->shifts,
+                      .bf16 = q->want.scheme == EK_QUANTIZE_BF16,
+                      .per_channel = q->want.per_channel != 0,
+                      .least_error = q->want.method == EK_QUANTIZE_MSE};
+}
 ek_code quantize_write(quantiser *q, const char *path) {
   volatile ek_code code = EK_OK;
   CTX_TRY(q->c) {
-    const quant_plan plan = {.a = path == q->path ? q->a : arena_new(q->c),
-                             .layers = q->layers.v,
-                             .nlayers = q->layers.n,
-                             .tensors = q->ranges,
-                             .ntensors = q->seen.n,
-                             .codes = q->codes,
-                             .bf16 = q->want.scheme == EK_QUANTIZE_BF16,
-                             .per_channel = q->want.per_channel != 0,
-                             .least_error = q->want.method == EK_QUANTIZE_MSE};
+    const quant_plan plan = quantize_plan(q, path == q->path ? q->a : arena_new(q->c));
     quant_undo undo = {0};
     if (q->caches.n)
       quantize_insert_caches(q->g, q->formulas, q->caches.v, q->caches.n);
     else
       undo = quantize_insert(q->g, &plan);
     if (!graph_verify(q->g, "quantising") || !onnx_write(q->g, path, &q->bytes)) ctx_unwind(q->c);
-    if (!q->caches.n) quantize_remove(q->g, &undo); /* caches are written once */
+    if (!q->caches.n) quantize_remove(q->g, &plan, &undo); /* caches are written once */
     if (plan.a != q->a) arena_free(plan.a);
   }
   CTX_CATCH { code = session_done(q->m->s, q->c, EK_FAILED); }
@@ -81,7 +85,7 @@ static ek_code trial(searching *s, size_t samples) {
   if (!e) e = quantize_write(q, q->trial);
   if (!e) e = ek_load(q->m->s, q->trial, &b.m);
   if (!e) e = quantize_open(q, &b, NULL);
-  if (!e) e = quantize_compare(q, &s->f32, &b, samples, s->x, s->n);
+  if (!e) e = quantize_compare(q, &s->f32, &b, q->first_compared, samples, s->x, s->n);
   quantize_close(&b);
   ek_model_close(b.m);
   if (!e) judge(s);
@@ -108,11 +112,13 @@ static ek_code measure_alone(searching *s, size_t samples) {
 static double cost(const quantiser *q, uint32_t layer) {
   return pow(10, -q->alone[layer] / 10) / q->layers.v[layer].macs;
 }
-static void sort(searching *s) { /* by insertion: layers are few */
-  for (uint32_t i = 1; i < s->layers && !EK_PLANTED("quantize-order"); i++)
-    for (uint32_t k = i; k && cost(s->q, s->order[k - 1]) < cost(s->q, s->order[k]); k--) {
-      const uint32_t x = s->order[k];
-      s->order[k] = s->order[k - 1], s->order[k - 1] = x;
+static double alone(const quantiser *q, uint32_t layer) { return q->alone[layer]; }
+/* The largest first; by insertion: layers are few. */
+static void sort(const quantiser *q, uint32_t *layers, uint32_t n, double (*by)(const quantiser *q, uint32_t layer)) {
+  for (uint32_t i = 1; i < n; i++)
+    for (uint32_t k = i; k && by(q, layers[k - 1]) < by(q, layers[k]); k--) {
+      const uint32_t x = layers[k];
+      layers[k] = layers[k - 1], layers[k - 1] = x;
     }
 }
 static ek_code bisect(searching *s, size_t samples) {
@@ -125,24 +131,46 @@ static ek_code bisect(searching *s, size_t samples) {
     *(s->enough ? &enough : &few) = k;
   }
   keep_first(s, enough);
-  if (!e && enough == s->layers)
-    return session_fail(
-        s->q->m->s, EK_FAILED,
-        "the accuracy budget cannot be kept: with any layer quantised the outputs are beyond it; give a "
-        "larger budget, more data, scales for each channel, or another method");
+  return e;
+}
+/* Which of those that are kept need not be? The order above is by the cost of a multiplication, and the last layer that
+ * was kept may be a dear one: what it left of the budget may be enough for layers that cost less altogether. */
+static ek_code fill(searching *s, size_t samples) {
+  quantiser *q = s->q;
+  uint32_t *kept = NEWN(q->a, uint32_t, s->layers + 1), n = 0, enough = 0;
+  for (uint32_t i = 0; i < s->layers; i++)
+    if (q->layers.v[s->order[i]].kept) kept[n++] = s->order[i];
+  sort(q, kept, n, EK_PLANTED("quantize-order") ? cost : alone);
+  ek_code e = EK_OK;
+  for (uint32_t over = n; !e && over - enough > 1;) { /* quantising all of them, and `over`, is over the budget */
+    const uint32_t k = enough + (over - enough) / 2;
+    for (uint32_t i = 0; i < n; i++) q->layers.v[kept[i]].kept = i < k ? NULL : over_budget;
+    e = trial(s, samples);
+    *(s->enough ? &enough : &over) = k;
+  }
+  for (uint32_t i = 0; i < n; i++) q->layers.v[kept[i]].kept = i < enough ? NULL : over_budget;
   return e;
 }
 static ek_code search(searching *s) {
   quantiser *q = s->q;
   const size_t all = q->want.samples - q->first_compared;
-  s->planned = s->layers + 8;
+  s->planned = s->layers + 14;
   s->f32.m = q->base;
   ek_code e = quantize_open(q, &s->f32, NULL);
   if (!e) e = trial(s, all);
   if (e || s->enough) return e;
   if (!e) e = measure_alone(s, all < LEAST_SAMPLES ? all : LEAST_SAMPLES);
-  if (!e) sort(s);
-  return e ? e : bisect(s, all);
+  if (!e) sort(q, s->order, s->layers, cost);
+  if (!e) e = bisect(s, all);
+  if (!e) e = fill(s, all);
+  bool some = false;
+  for (uint32_t i = 0; i < s->layers; i++) some |= !q->layers.v[s->order[i]].kept;
+  if (!e && !some)
+    return session_fail(
+        q->m->s, EK_FAILED,
+        "the accuracy budget cannot be kept: with any layer quantised the outputs are beyond it; give a "
+        "larger budget, more data, scales for each channel, or another method");
+  return e;
 }
 bool quantize_has_budget(const quantiser *q) { return q->want.least_sqnr > 0 || q->want.most_changed >= 0; }
 ek_code quantize_search(quantiser *q) {

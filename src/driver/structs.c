@@ -26,7 +26,7 @@ static const ek_run_options run_defaults = {0};
 static const ek_show_options show_defaults = {.stage = "graph"};
 static const ek_diff_options diff_defaults = {0};
 static const ek_quantize_options quantize_defaults = {
-    .percentile = 99.999, .most_changed = -1, .smooth = -1, .bits = 4, .block_size = 32};
+    .percentile = 99.999, .most_changed = -1, .smooth = -1, .bits = 4, .block_size = 32, .correct_bias = 1};
 static const ek_train_options train_defaults = {.optimizer = "adamw", .accumulate = 1};
 #define INIT(name, defaults)                                                                                           \
   void name##_init_sized(name *o, size_t bytes) { struct_init(o, bytes, &defaults, sizeof defaults); }
@@ -76,6 +76,6 @@ _Static_assert(sizeof(void *) != 8 ||
                    (sizeof(ek_report) == 112 && sizeof(ek_tensor_info) == 272 && sizeof(ek_model_info) == 200 &&
                     sizeof(ek_layer) == 160 && sizeof(ek_kernel) == 96 && sizeof(ek_machine) == 80 &&
                     sizeof(ek_op_info) == 40 && sizeof(ek_pass_info) == 32 && sizeof(ek_checked) == 48 &&
-                    sizeof(ek_difference) == 392 && sizeof(ek_quantized) == 120 && sizeof(ek_quantized_layer) == 72 &&
+                    sizeof(ek_difference) == 392 && sizeof(ek_quantized) == 120 && sizeof(ek_quantized_layer) == 80 &&
                     sizeof(ek_quantized_output) == 32),
                "structs without a size field never grow within a soname");

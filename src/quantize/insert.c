@@ -14,6 +14,7 @@ typedef struct inserter {
   map *scales;         /* DequantizeLinear's result -> its scales: a constant */
   map *was;            /* DequantizeLinear's result -> the tensor that it stands for */
   map *behind;         /* value -> number of its tensor in p, plus one: what quantises it stands behind its node */
+  map *after;          /* node -> the one that corrects its result */
   VEC(node *) first;   /* nodes that read only constants and inputs */
 } inserter;
 enum { CAST_F32 = 1, CAST_BF16 = 16 /* element types of the ONNX standard */ };
@@ -211,6 +212,15 @@ static void replace(node *n, const value *old, value *with) {
   for (uint32_t i = 0; i < n->in.n; i++)
     if (n->in.v[i] == old) n->in.v[i] = with;
 }
+/* The layer reads this one as its bias, which it may have had none of. */
+static void set_bias(const inserter *s, const quant_layer *q, value *with) {
+  if (q->bias) {
+    replace(q->n, q->bias, with);
+    return;
+  }
+  while (q->n->in.n <= (uint32_t)q->bias_input) vec_push(s->a, q->n->in, NULL);
+  q->n->in.v[q->bias_input] = with;
+}
 static value *stand_in(const inserter *s, value *v) {
   uint64_t to;
   return map_getu(s->by, key(v), &to) ? (value *)(uintptr_t)to : v;
@@ -224,10 +234,13 @@ static void quantize_constants(inserter *s) {
       continue;
     }
     int64_t n;
-    value *x = stand_in(s, q->f[0].v);
-    value *w = weight_codes(s, &q->f[1], q->bias, scales_of(s, x, &n)[0]);
+    const float *by = s->p->shifts ? s->p->shifts[i] : NULL;
+    value *x = stand_in(s, q->f[0].v), *bias = q->bias;
+    if (by && (bias || q->bias_input >= 0)) bias = quantize_shifted(s->g, q, by, 1, s->a);
+    value *w = weight_codes(s, &q->f[1], bias, scales_of(s, x, &n)[0]);
     replace(q->n, q->f[1].v, w);
-    if (q->bias) replace(q->n, q->bias, bias_codes(s, q->bias, x, w));
+    if (bias) set_bias(s, q, bias_codes(s, bias, x, w));
+    if (by && !bias) map_putu(s->after, key(q->n), key(quantize_shift_result(s->g, q, by, s->a)));
   }
 }
 /* Layers that stay as they are go on reading what they read. */
@@ -248,14 +261,46 @@ static map *copy_of(const map *m, arena *a) {
   }
   return r;
 }
+typedef VEC(node *) node_list;
+/* The node, and behind it what quantises its results. */
+static void append(const inserter *s, node_list *all, node *n, value *const *codes) {
+  vec_push(s->a, *all, n);
+  for (uint32_t k = 0; k < n->out.n; k++) {
+    uint64_t t, dq;
+    if (!n->out.v[k] || !map_getu(s->behind, key(n->out.v[k]), &t) || !map_getu(s->by, key(n->out.v[k]), &dq)) continue;
+    vec_push(s->a, *all, codes[t - 1]->def);
+    vec_push(s->a, *all, ((value *)(uintptr_t)dq)->def);
+  }
+}
+/* The layers' nodes, with lists of inputs and results of their own. */
+static node *copies_of(graph *g, const quant_plan *p) {
+  arena *a = ctx_arena(g->c);
+  node *all = NEWN(a, node, p->nlayers + 1);
+  for (uint32_t i = 0; i < p->nlayers; i++) {
+    node *n = p->layers[i].n, *x = &all[i];
+    *x = *n;
+    memset(&x->in, 0, sizeof x->in), memset(&x->out, 0, sizeof x->out);
+    for (uint32_t k = 0; k < n->in.n; k++) vec_push(a, x->in, n->in.v[k]);
+    for (uint32_t k = 0; k < n->out.n; k++) vec_push(a, x->out, n->out.v[k]);
+  }
+  return all;
+}
 quant_undo quantize_insert(graph *g, const quant_plan *p) {
   arena *a = p->a;
-  inserter s = {
-      .g = g, .a = a, .p = p, .by = map_new(a), .scales = map_new(a), .was = map_new(a), .behind = map_new(a)};
+  inserter s = {.g = g,
+                .a = a,
+                .p = p,
+                .by = map_new(a),
+                .scales = map_new(a),
+                .was = map_new(a),
+                .behind = map_new(a),
+                .after = map_new(a)};
   const quant_undo undo = {.nodes = arena_dup(ctx_arena(g->c), g->nodes.v, g->nodes.n * sizeof *g->nodes.v),
                            .n = g->nodes.n,
                            .values = g->values.n,
                            .names = g->names,
+                           .layers = copies_of(g, p),
+                           .outputs = g->outputs.n,
                            .opset = g->opset,
                            .was = s.was};
   g->names = copy_of(g->names, a);
@@ -280,25 +325,20 @@ quant_undo quantize_insert(graph *g, const quant_plan *p) {
   quantize_constants(&s);
   graph_replace_uses(g, activations);
   leave_kept(&s);
-  VEC(node *) all = {0};
+  node_list all = {0};
   for (uint32_t i = 0; i < s.first.n; i++) vec_push(a, all, s.first.v[i]);
   for (uint32_t i = 0; i < g->nodes.n; i++) {
-    node *n = g->nodes.v[i];
-    vec_push(a, all, n);
-    for (uint32_t k = 0; k < n->out.n; k++) {
-      uint64_t t, dq;
-      if (!n->out.v[k] || !map_getu(s.behind, key(n->out.v[k]), &t) || !map_getu(activations, key(n->out.v[k]), &dq))
-        continue;
-      vec_push(a, all, codes[t - 1]->def);
-      vec_push(a, all, ((value *)(uintptr_t)dq)->def);
-    }
+    uint64_t after;
+    append(&s, &all, g->nodes.v[i], codes);
+    if (map_getu(s.after, key(g->nodes.v[i]), &after)) append(&s, &all, (node *)(uintptr_t)after, codes);
   }
   g->nodes.v = (void *)all.v, g->nodes.n = all.n, g->nodes.cap = all.cap;
   g->opset = max64(g->opset, 13); /* the first in which scales may stand along an axis */
   return undo;
 }
-void quantize_remove(graph *g, const quant_undo *u) {
-  g->nodes.v = u->nodes, g->nodes.n = g->nodes.cap = u->n;
+void quantize_remove(graph *g, const quant_plan *p, const quant_undo *u) {
+  g->nodes.v = u->nodes, g->nodes.n = g->nodes.cap = u->n, g->outputs.n = u->outputs;
+  for (uint32_t i = 0; i < p->nlayers; i++) *p->layers[i].n = u->layers[i];
   for (uint32_t i = 0; i < u->n; i++)
     for (uint32_t k = 0; k < u->nodes[i]->out.n; k++)
       if (u->nodes[i]->out.v[k]) u->nodes[i]->out.v[k]->def = u->nodes[i];

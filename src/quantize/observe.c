@@ -57,7 +57,7 @@ void quantize_observe(graph *g, const char *const *names, uint32_t n, bool bins)
   }
   graph_states_last(g);
 }
-static value *all_but(graph *g, uint32_t rank, int32_t axis) {
+value *quantize_other_axes(graph *g, uint32_t rank, int32_t axis) {
   int64_t *axes = NEWN(ctx_arena(g->c), int64_t, rank + 1);
   uint32_t n = 0;
   for (uint32_t i = 0; i < rank; i++)
@@ -79,7 +79,7 @@ void quantize_observe_channels(graph *g, const quant_channels *x, uint32_t n) {
     for (int k = 0; k < 3; k++) {
       node *r =
           quantize_add_node(g, ops[k], "", what[k] == QUANT_SQUARE ? squares : v, quantize_observed(a, i, what[k]));
-      vec_push(a, r->in, all_but(g, x[i].v->rank, x[i].axis));
+      vec_push(a, r->in, quantize_other_axes(g, x[i].v->rank, x[i].axis));
       node_set_int(g, r, "keepdims", 0);
       node_set_int(g, r, "noop_with_empty_axes", 1);
     }

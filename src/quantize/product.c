@@ -127,6 +127,16 @@ static value *bias_of(const form *f, ex weight, const quant_layer *q, value *con
   }
   return NULL;
 }
+/* The axis of the result that runs along the second factor's axis; -1: there is none. */
+static int32_t result_axis(const form *f, const stage *s, ex weight, const quant_layer *q) {
+  const value *v = q->n->out.v[0];
+  if (q->f[1].axis < 0 || !v->ranked || v->rank != s->naxes) return -1;
+  for (uint32_t i = 0; i < s->naxes; i++)
+    if (sym_eq(f->m->c, expr_axis_index(f->m, &s->axes[i]), exn(f->m, weight)->args[q->f[1].axis]) &&
+        sym_eq(f->m->c, v->dims[i], q->f[1].v->dims[q->f[1].axis]))
+      return (int32_t)i;
+  return -1;
+}
 /* Is the layer result[r.., n] = the sum over k of x[r.., k] times an element [k, n] or [n, k] of a constant matrix, to
  * which at most its bias is added? The axis of k in the matrix; -1: it is not. */
 static int32_t summed_axis(const form *f, const stage *s, const ex_node *sum, const ex load[2], const quant_layer *q) {
@@ -208,6 +218,7 @@ static const char *match(form *f, value *const *inputs, quant_layer *out) {
   find_channels(f, load, &sum, out);
   if (out->f[1].v->data) {
     out->bias = bias_of(f, load[1], out, inputs);
+    out->result = result_axis(f, s, load[1], out);
     out->summed = summed_axis(f, s, &sum, load, out);
   }
   return NULL;
@@ -215,7 +226,7 @@ static const char *match(form *f, value *const *inputs, quant_layer *out) {
 bool quantize_layer(emodule *m, node *n, value *const *inputs, quant_layer *out) {
   arena *a = m->a;
   form f = {.m = m, .a = a};
-  *out = (quant_layer){.n = n, .summed = -1};
+  *out = (quant_layer){.n = n, .summed = -1, .result = -1, .bias_input = -1};
   if (!m->outputs.n || !any_product(m, a)) return false;
   out->kept = match(&f, inputs, out);
   return true;

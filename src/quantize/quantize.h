@@ -30,8 +30,10 @@ typedef struct quant_layer {
   /* The layer is result[r.., n] = sum over k of f[0].v[r.., k] * f[1].v[k, n] (or [n, k]), f[1].v being constant, plus
    * `bias`: the axis of k in f[1].v. -1: it is of another form */
   int32_t summed;
-  double macs;      /* multiplications of one run, open sizes being 512; 0: not known */
-  const char *kept; /* why it stays as it is; NULL: it is quantised */
+  int32_t result;     /* the axis of the node's result along f[1].axis; -1: there is none */
+  int32_t bias_input; /* number of the input that `bias` would be, where there is none; -1: the operator has no such */
+  double macs;        /* multiplications of one run, open sizes being 512; 0: not known */
+  const char *kept;   /* why it stays as it is; NULL: it is quantised */
 } quant_layer;
 /* m: the formula of n alone, whose inputs are `inputs` in this order, and whose first output is n's first one. False:
  * n multiplies no two tensors. True: it does; out->kept says why it cannot be quantised, if so. */
@@ -68,7 +70,8 @@ const char *quantize_observed(arena *a, uint32_t i, quant_statistic what); /* na
 value *quantize_find(const graph *g, const char *name); /* the input or result of this name; unwinds (E_USAGE) */
 /* A node that reads `in`, and whose result, a tensor of this name, is one more output of the graph. */
 node *quantize_add_node(graph *g, const char *op, const char *domain, value *in, const char *out);
-quant_stats quantize_nothing(void);                    /* of a tensor that was not seen yet */
+value *quantize_other_axes(graph *g, uint32_t rank, int32_t axis); /* a constant: all axes but one */
+quant_stats quantize_nothing(void);                                /* of a tensor that was not seen yet */
 bool quantize_add(quant_stats *s, float lo, float hi); /* the limits of a run; false: they are no finite numbers */
 
 /* ---- fold.c: what scales a tensor, channel by channel? ---------------------------------------- */
@@ -189,19 +192,37 @@ typedef struct quant_plan {
   const quant_tensor *tensors; /* ranges of factors that are not constant */
   uint32_t ntensors;           /* number of tensors */
   const quant_codes *codes;    /* of each layer's constant, which alone is quantised; NULL: the layers become int8 */
+  const float *const *shifts;  /* of each layer: what is subtracted from its result, along its axis `result`, or NULL */
   bool bf16;                   /* factors are rounded to bf16 instead */
   bool per_channel;            /* constant factors have a scale for each place of their axis */
   bool least_error;            /* their scales make the square of the error least; else they reach the greatest value */
 } quant_plan;
 typedef struct quant_undo { /* the graph as it was */
+  node *layers;             /* the layers' nodes */
   node **nodes;             /* its nodes */
   uint32_t n;               /* how many */
   uint32_t values;          /* how many values it had */
+  uint32_t outputs;         /* how many outputs */
   map *names;               /* names that were taken */
   int64_t opset;            /* version of the operators */
   map *was;                 /* a value that was added -> the one that it stands for */
 } quant_undo;
 quant_undo quantize_insert(graph *g, const quant_plan *p);
-void quantize_remove(graph *g, const quant_undo *u);
+void quantize_remove(graph *g, const quant_plan *p, const quant_undo *u);
 void quantize_insert_blocks(graph *g, const quant_plan *p); /* blocks.c: products with p->codes in the layers' places */
+
+/* ---- correct.c: the mean error of a layer ------------------------------------------------------ */
+bool quantize_correctable(const quant_layer *x);           /* is there a constant that makes up for its mean error? */
+int64_t quantize_channels_of(const quant_layer *x);        /* how many numbers that has */
+const char *quantize_error_name(arena *a, uint32_t layer); /* name of the output that quantize_observe_errors adds */
+/* The graph, in which p was inserted, gets an output for each layer that can be corrected: the mean of its result minus
+ * what it would be exactly for the same input, a vector along its axis `result`. */
+void quantize_observe_errors(graph *g, const quant_plan *p, const quant_undo *u);
+/* What is to be subtracted: the means of so many samples, each made smaller by as much as it may be an accident of
+ * these (James and Stein 1961). sum, square: over the samples, of each channel's errors and their squares. */
+float *quantize_shift(const double *sum, const double *square, int64_t channels, size_t samples, arena *a);
+/* The layer's bias, or 0, minus `by`: a constant of `rank` axes, of which the first counts the channels; in a. */
+value *quantize_shifted(graph *g, const quant_layer *x, const float *by, uint32_t rank, arena *a);
+/* A node behind the layer that subtracts `by` from its result; in a. */
+node *quantize_shift_result(graph *g, const quant_layer *x, const float *by, arena *a);
 #endif

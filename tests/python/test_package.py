@@ -676,6 +676,11 @@ class Quantizing(unittest.TestCase):
         self.assertEqual((q.observed, q.compared), (16, 16))
         self.assertGreaterEqual(q.outputs["scores"][2], 25)
 
+    def test_corrected(self):
+        for on in (True, False):
+            q = einkorn.quantize(DIGITS, self.samples, self.path, correct_bias=on)
+            self.assertEqual([x.corrected > 0 for x in q.layers], [on] * 4)
+
     def test_smoothed(self):
         q = einkorn.quantize(DIGITS, self.samples, self.path, per_channel=True, smooth=0.5)
         self.assertEqual([x.alpha for x in q.smoothed], [0.5] * len(q.smoothed))
