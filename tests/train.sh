@@ -50,6 +50,16 @@ says 0 'written' "${learn[@]}" --epochs 2 --checkpoints events -o events.onnx --
 if [ "$(head -c 12 events.tb/events* | od -An -tx1 | tr -d ' ')" = 1800000000000000a37f4b22 ] &&
   [ "$(grep -ac 'loss/training' events.tb/events*)" -ge 1 ]; then ok
 else od -tx1 events.tb/events* >out; bad events; fi
+# a language model over bytes: an embedding, and a product that gives the next one
+awk 'BEGIN { for (i = 0; i < 300; i++) printf "abcabcab" }' >letters.txt
+awk 'BEGIN { print "graph \"next\" ir 8 opset 17 {\n  input x: i64[N, 8]\n  const e: f32[256, 4] = ["
+  for (i = 0; i < 1024; i++) printf "%s%.3f", i ? ", " : "", sin(i * i)
+  print "]\n  const w: f32[4, 256] = ["
+  for (i = 0; i < 1024; i++) printf "%s%.3f", i ? ", " : "", sin(i * 7 + i * i)
+  print "]\n  h: f32[N, 8, 4] = Gather(e, x) \"embed\"\n  y: f32[N, 8, 256] = MatMul(h, w) \"next\"\n  output y\n}" }' \
+  >next.graph
+says 0 'epoch 30/30: .*perplexity [1-9][.]' train next.graph --data letters.txt --sequence 8 --loss \
+  cross_entropy:axis=-1 --metric perplexity:axis=-1 --epochs 30 --lr 0.05 --batch 16 -o next.onnx
 if [ "$(wc -l <points.csv.log)" -eq 13 ] && head -1 points.csv.log | grep -q '^epoch,step,lr,loss,accuracy,validation'
 then ok; else cp points.csv.log out; bad 'the log has a header and 12 epochs'; fi
 if [ "$(ls points.checkpoints | wc -l)" -eq 4 ]; then ok
@@ -60,6 +70,8 @@ plain=(train "$digits/digits.onnx" --data "$images" --standardize --loss cross_e
 says 0 'ends in a Softmax, which cross_entropy computes itself: --of logits takes its input' "${plain[@]}" -o \
   digits.onnx
 says 0 'epoch 2/2: loss 0.[0-3].*, accuracy 0.9' "${plain[@]}" --of logits --lr 0.003 --checkpoints z -o digits.onnx
+says 0 'epoch 2/2' "${plain[@]}" --of logits --augment flip,crop:1,noise:0.1 --checkpoints augmented -o digits.onnx
+says 2 'augment' "${plain[@]}" --of logits --augment twist --checkpoints augmented2 -o digits.onnx
 
 # ---- a training that is killed at any moment and continued is the same, bit for bit ----
 long=("${learn[@]}" --validate 0.25 --epochs 30 --accumulate 2 --checkpoint-every 5 -q)

@@ -56,7 +56,7 @@ static void note_training(notes *n, const training *r) {
   note(n, "format", format);
   note(n, "seed", arena_fmt(k->a, "%llu", (unsigned long long)k->seed));
   note_int(n, "batch", r->train.rows);
-  note_int(n, "samples", r->train.part.n);
+  note_int(n, "samples", r->train.source.part.n);
   note_int(n, "accumulate", k->train.accumulate);
   note(n, "loss", k->train.loss);
   note(n, "optimizer", k->train.optimizer);

@@ -44,6 +44,10 @@ typedef struct train_args { /* options of train and evaluate */
   const char *optimizer;    /* --optimizer */
   const char *schedule;     /* --schedule */
   const char *of;           /* --of: a tensor; NULL: the first output */
+  const char *image_size;   /* --image-size; NULL: not given */
+  const char *augment;      /* --augment; NULL: none */
+  const char *sequence;     /* --sequence; NULL: the file is no text */
+  const char *vocabulary;   /* --vocabulary: a file; NULL: bytes */
   const char *target;       /* --target: a column; NULL: the last */
   const char *validate;     /* --validate: a fraction or files; NULL: nothing */
   const char *resume;       /* --resume: a folder or a file; NULL: not given */

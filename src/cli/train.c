@@ -48,8 +48,16 @@ static ek_train_options trainer_options(cli *k, const ek_options *compile, const
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */
-static dataset_options data_options(const cli *k) {
-  return (dataset_options){.target = k->train.target, .standardize = k->train.standardize};
+/* Options whose texts the data set reads. */
+static dataset_options data_options(cli *k) {
+  train_args *o = &k->train;
+  const char *const given[][2] = {{"target", o->target},     {"image-size", o->image_size}, {"augment", o->augment},
+                                  {"sequence", o->sequence}, {"vocabulary", o->vocabulary}, {"standardize", NULL}};
+  dataset_options d = {0};
+  for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+    if (given[i][1] || (o->standardize && !strcmp(given[i][0], "standardize")))
+      dataset_option(k->c, &d, given[i][0], given[i][1]);
+  return d;
 }
 static const dataset *open_data(cli *k) {
   sbuf path = sbuf_new(k->a);
@@ -70,6 +78,7 @@ static void open_feeds(training *r, ek_model *model) {
     ctx_fail(k->c, E_USAGE, "--validate %s: a fraction between 0 and 1, or a file, is expected", v);
   if (split) dataset_split(k->a, d, fraction, k->seed, &part, &held);
   r->train = feed_open(k, model, d, part);
+  r->train.source.augment = data_options(k).augment;
   if (split)
     r->check = feed_like(k, &r->train, d, held);
   else if (v) {
@@ -78,7 +87,7 @@ static void open_feeds(training *r, ek_model *model) {
     r->check = feed_like(k, &r->train, other, dataset_all(other));
   }
   say(k, "%lld samples%s\n", (long long)part.n,
-      v ? arena_fmt(k->a, ", %lld for validation", (long long)r->check.part.n) : "");
+      v ? arena_fmt(k->a, ", %lld for validation", (long long)r->check.source.part.n) : "");
 }
 
 /* ---- train ----------------------------------------------------------------------------------- */

@@ -6,28 +6,23 @@
 #include "data/data.h"
 
 /* ---- train_data.c: which column is which, and batches ----------------------------------------- */
-typedef struct feed_array {
-  uint32_t column;       /* of the data set */
-  dataset_transform how; /* what becomes of its elements */
-  size_t bytes;          /* bytes of one sample */
-  uint8_t *data;         /* room for a batch */
-} feed_array;
 typedef struct feed {
-  const dataset *d;   /* the data set */
-  dataset_part part;  /* the samples of it */
-  int64_t rows;       /* samples of a batch */
-  size_t n;           /* arrays of a batch */
-  ek_array *batch;    /* names, types and sizes; data: the last batch that was read */
-  feed_array *arrays; /* where each comes from */
+  dataset_batches source; /* the samples, and what is read of them; fields: one for each array */
+  int64_t rows;           /* samples of a whole batch */
+  size_t n;               /* arrays of a batch */
+  ek_array *batch;        /* names, types and sizes; data: the last batch that was read */
+  dataset_field *fields;  /* where each comes from */
+  void **room;            /* of each, memory for a batch that is read without a thread */
 } feed;
 /* The model's inputs, and what the loss and the metrics are computed from. k->train says which. Tells what was taken;
  * unwinds where something is missing or does not fit. */
 feed feed_open(cli *k, ek_model *model, const dataset *d, dataset_part part);
 /* The same arrays of another data set; train: whose means and deviations count. */
 feed feed_like(cli *k, const feed *train, const dataset *d, dataset_part part);
-/* The samples at these positions of an epoch, in the order of that epoch; epoch -1: in the order of the file. Sizes of
- * the batch are those of `rows`. */
-void feed_read(cli *k, feed *f, int64_t epoch, int64_t from, int64_t rows);
+/* Reads batch `index` in the order of the file; its samples. The last batch may have fewer. */
+int64_t feed_read(cli *k, feed *f, int64_t index);
+/* The arrays of a batch of so many samples that lies in memory. */
+void feed_use(feed *f, void *const *data, int64_t rows);
 
 /* ---- train_loop.c ----------------------------------------------------------------------------- */
 typedef VEC(double) doubles;
@@ -37,21 +32,22 @@ typedef struct tally { /* loss and metrics of several batches */
   doubles *metrics;    /* of each metric: sums */
 } tally;
 typedef struct training {
-  cli *k;             /* the program */
-  ek_trainer *t;      /* the trainer */
-  feed train;         /* what is trained on */
-  feed check;         /* what is validated on; n 0: nothing */
-  uint32_t nmetrics;  /* number of metrics */
-  int64_t epoch;      /* epochs that are done */
-  int64_t done;       /* batches of the epoch that are done */
-  tally sum;          /* of these batches */
-  double best;        /* least loss of an epoch; infinite: none yet */
-  int64_t best_epoch; /* its number, from 1; 0: none yet */
-  double rate;        /* learning rate of the last step */
-  doubles losses;     /* of validation (without it: of the steps) in each epoch that is done */
-  sbuf log;           /* lines of --log */
-  const char *events; /* file of events; NULL: none */
-  bool stopped;       /* Ctrl-C or SIGTERM: a checkpoint was written, and training ends */
+  cli *k;                 /* the program */
+  ek_trainer *t;          /* the trainer */
+  dataset_loader *loader; /* reads the batches of `train` */
+  feed train;             /* what is trained on */
+  feed check;             /* what is validated on; n 0: nothing */
+  uint32_t nmetrics;      /* number of metrics */
+  int64_t epoch;          /* epochs that are done */
+  int64_t done;           /* batches of the epoch that are done */
+  tally sum;              /* of these batches */
+  double best;            /* least loss of an epoch; infinite: none yet */
+  int64_t best_epoch;     /* its number, from 1; 0: none yet */
+  double rate;            /* learning rate of the last step */
+  doubles losses;         /* of validation (without it: of the steps) in each epoch that is done */
+  sbuf log;               /* lines of --log */
+  const char *events;     /* file of events; NULL: none */
+  bool stopped;           /* Ctrl-C or SIGTERM: a checkpoint was written, and training ends */
 } training;
 tally tally_new(cli *k, uint32_t nmetrics);
 /* adds what the last step or evaluation gave, for so many samples */

@@ -39,13 +39,11 @@ static const char *column_list(cli *k, const dataset *d) {
 static void add_array(cli *k, feed *f, const char *name, uint32_t column, etype type) {
   for (size_t i = 0; i < f->n; i++)
     if (!strcmp(f->batch[i].name, name)) return;
-  const dataset_column *x = dataset_column_at(f->d, column);
-  feed_array *a = &f->arrays[f->n];
-  ek_array *to = &f->batch[f->n++];
-  *a = (feed_array){.column = column, .how = dataset_converted(f->d, column, type)};
-  a->bytes = (size_t)x->elements * et_bytes(type);
-  a->data = arena_array(k->a, (size_t)f->rows, a->bytes);
-  *to = (ek_array){.name = name, .type = (ek_type)et_to_onnx(type), .data = a->data, .rank = (int32_t)x->rank + 1};
+  const dataset_column *x = dataset_column_at(f->source.set, column);
+  ek_array *to = &f->batch[f->n];
+  f->fields[f->n] = (dataset_field){.column = column, .how = dataset_converted(f->source.set, column, type)};
+  f->room[f->n++] = arena_array(k->a, (size_t)f->rows, (size_t)x->elements * et_bytes(type));
+  *to = (ek_array){.name = name, .type = (ek_type)et_to_onnx(type), .rank = (int32_t)x->rank + 1};
   to->dims[0] = f->rows;
   memcpy(to->dims + 1, x->dims, x->rank * sizeof *x->dims);
 }
@@ -56,7 +54,7 @@ static void shape_as(feed *f, const int64_t *dims, int32_t rank, int32_t from) {
   memcpy(to->dims + 1, dims + from, (size_t)(rank - from) * sizeof *dims);
 }
 static void add_input(cli *k, feed *f, const ek_tensor_info *in, uint32_t column) {
-  const dataset_column *x = dataset_column_at(f->d, column);
+  const dataset_column *x = dataset_column_at(f->source.set, column);
   const etype type = et_from_onnx((int)in->type);
   int64_t dims[MAX_RANK];
   if (in->rank < 1 || (in->dims[0] >= 0 && in->dims[0] != f->rows))
@@ -74,19 +72,20 @@ static void add_input(cli *k, feed *f, const ek_tensor_info *in, uint32_t column
   add_array(k, f, name, column, type);
   shape_as(f, dims, in->rank, 1);
   if (k->train.standardize && et_kind(type) == K_FLOAT)
-    f->arrays[f->n - 1].how = dataset_standardized(k->a, f->d, column, f->part, type);
+    f->fields[f->n - 1].how = dataset_standardized(k->a, f->source.set, column, f->source.part, type);
+  f->fields[f->n - 1].augmented = et_kind(type) == K_FLOAT;
   say(k, "input %s: column %s, %s%s\n", name, x->name, sample_text(k, x), fits ? "" : ", reshaped");
 }
 static void add_inputs(cli *k, ek_model *model, feed *f) {
-  const int32_t n = ek_model_inputs(model), target = dataset_target(f->d);
+  const int32_t n = ek_model_inputs(model), target = dataset_target(f->source.set);
   for (int32_t i = 0; i < n; i++) {
     ek_tensor_info in;
     if (ek_model_input(model, i, &in)) ctx_fail(k->c, E_MODEL, "%s", ek_message(k->s));
-    int32_t column = dataset_find(f->d, in.name);
-    if (column < 0 && n == 1 && dataset_columns(f->d) == (target < 0 ? 1 : 2)) column = target == 0 ? 1 : 0;
+    int32_t column = dataset_find(f->source.set, in.name);
+    if (column < 0 && n == 1 && dataset_columns(f->source.set) == (target < 0 ? 1 : 2)) column = target == 0 ? 1 : 0;
     if (column < 0)
       ctx_fail(k->c, E_USAGE, "no column for the model's input %s: the data have %s; NAME=FILE names one", in.name,
-               column_list(k, f->d));
+               column_list(k, f->source.set));
     add_input(k, f, &in, (uint32_t)column);
   }
 }
@@ -94,14 +93,14 @@ static void add_inputs(cli *k, ek_model *model, feed *f) {
 /* ---- targets --------------------------------------------------------------------------------- */
 /* Labels are numbers of classes. */
 static void check_labels(cli *k, const feed *f, uint32_t column, const char *rule, int64_t classes) {
-  const dataset_column *x = dataset_column_at(f->d, column);
-  const dataset_transform how = dataset_converted(f->d, column, ET_I64);
+  const dataset_column *x = dataset_column_at(f->source.set, column);
+  const dataset_transform how = dataset_converted(f->source.set, column, ET_I64);
   const char *ignore = strstr(rule, "ignore_index=");
   const int64_t ignored = ignore ? int_parse(ignore + 13, NULL) : -100;
   int64_t *v = NEWN(k->a, int64_t, (size_t)x->elements);
-  for (int64_t i = 0; i < f->part.n; i++) {
-    const int64_t at = f->part.samples ? f->part.samples[i] : i;
-    dataset_read(k->c, f->d, column, at, &how, v);
+  for (int64_t i = 0; i < f->source.part.n; i++) {
+    const int64_t at = f->source.part.samples ? f->source.part.samples[i] : i;
+    dataset_read(k->c, f->source.set, column, at, &how, v);
     for (int64_t j = 0; j < x->elements; j++)
       if ((v[j] < 0 || v[j] >= classes) && v[j] != ignored)
         ctx_fail(k->c, E_SHAPE,
@@ -113,7 +112,7 @@ static void check_labels(cli *k, const feed *f, uint32_t column, const char *rul
 /* The target has the sizes of the result; or, where it is of labels (rule: what takes them), those without the axis of
  * classes, which is the first or the last of a sample. Other sizes are for the loss to judge. */
 static void fit_target(cli *k, feed *f, uint32_t column, const ek_tensor_info *y, const char *rule) {
-  const dataset_column *x = dataset_column_at(f->d, column);
+  const dataset_column *x = dataset_column_at(f->source.set, column);
   const int64_t all = y->rank > 0 ? elements(y->dims, y->rank, 1) : -1;
   if (all == x->elements && may_reshape(x, y->dims, y->rank, 1)) {
     shape_as(f, y->dims, y->rank, 1);
@@ -132,13 +131,13 @@ static void fit_target(cli *k, feed *f, uint32_t column, const ek_tensor_info *y
     check_labels(k, f, column, rule, last);
 }
 static void add_target(cli *k, feed *f, const ek_tensor_info *y, const ek_rule_input *in, const char *rule) {
-  const int32_t named = dataset_find(f->d, in->name),
-                column = named < 0 && !strcmp(in->name, "target") ? dataset_target(f->d) : named;
+  const int32_t named = dataset_find(f->source.set, in->name),
+                column = named < 0 && !strcmp(in->name, "target") ? dataset_target(f->source.set) : named;
   if (column < 0 && in->optional) return;
   if (column < 0)
     ctx_fail(k->c, E_USAGE, "no column for '%s', which %s needs: the data have %s; --target names the target", in->name,
-             rule, column_list(k, f->d));
-  const dataset_column *x = dataset_column_at(f->d, (uint32_t)column);
+             rule, column_list(k, f->source.set));
+  const dataset_column *x = dataset_column_at(f->source.set, (uint32_t)column);
   const bool integers = in->integers && (!in->floats || et_kind(x->type) != K_FLOAT);
   const size_t before = f->n;
   add_array(k, f, arena_strdup(k->a, in->name), (uint32_t)column, integers ? ET_I64 : et_from_onnx((int)y->type));
@@ -160,49 +159,52 @@ static void add_rule(cli *k, ek_model *model, feed *f, const char *domain, const
 
 /* ---- feeds ----------------------------------------------------------------------------------- */
 enum { MAX_ARRAYS = 64 };
-static void check_batch(cli *k, const feed *f) {
-  if (f->rows > f->part.n)
-    ctx_fail(k->c, E_USAGE, "--batch %lld: there are %lld samples", (long long)f->rows, (long long)f->part.n);
-}
 feed feed_open(cli *k, ek_model *model, const dataset *d, dataset_part part) {
-  feed f = {.d = d, .part = part, .rows = k->train.batch};
-  f.batch = NEWN(k->a, ek_array, MAX_ARRAYS), f.arrays = NEWN(k->a, feed_array, MAX_ARRAYS);
-  if (f.rows > part.n && k->cmd->bit == CMD_EVALUATE) f.rows = part.n;
-  check_batch(k, &f);
+  const bool trains = k->cmd->bit == CMD_TRAIN;
+  feed f = {.rows = k->train.batch};
+  if (f.rows > part.n && trains)
+    ctx_fail(k->c, E_USAGE, "--batch %lld: there are %lld samples", (long long)f.rows, (long long)part.n);
+  f.rows = min64(f.rows, part.n);
+  f.batch = NEWN(k->a, ek_array, MAX_ARRAYS), f.fields = NEWN(k->a, dataset_field, MAX_ARRAYS);
+  f.room = NEWN(k->a, void *, MAX_ARRAYS);
+  f.source = (dataset_batches){.set = d, .part = part, .batch = f.rows, .keep_last = !trains, .shuffle = trains};
+  f.source.seed = k->seed, f.source.fields = f.fields;
   if (ek_model_inputs(model) > MAX_ARRAYS / 2) ctx_fail(k->c, E_UNSUPPORTED, "the model has too many inputs");
   add_inputs(k, model, &f);
   if (k->train.loss) add_rule(k, model, &f, "einkorn.loss", k->train.loss);
   for (uint32_t i = 0; i < k->train.metrics.n && k->train.metrics.v[i]; i++)
     add_rule(k, model, &f, "einkorn.metric", k->train.metrics.v[i]);
+  f.source.nfields = (uint32_t)f.n;
   return f;
 }
 feed feed_like(cli *k, const feed *train, const dataset *d, dataset_part part) {
+  const dataset *was_in = train->source.set;
   feed f = *train;
-  f.d = d, f.part = part;
   f.batch = arena_dup(k->a, train->batch, f.n * sizeof *f.batch);
-  f.arrays = arena_dup(k->a, train->arrays, f.n * sizeof *f.arrays);
-  for (size_t i = 0; i < f.n && d != train->d; i++) {
-    const dataset_column *was = dataset_column_at(train->d, f.arrays[i].column);
+  f.fields = arena_dup(k->a, train->fields, f.n * sizeof *f.fields);
+  f.source.set = d, f.source.part = part, f.source.fields = f.fields;
+  f.source.keep_last = true, f.source.shuffle = false, f.source.augment = (dataset_augment){0};
+  for (size_t i = 0; i < f.n && d != was_in; i++) {
+    const dataset_column *was = dataset_column_at(was_in, f.fields[i].column);
     const int32_t column = dataset_find(d, was->name);
     if (column < 0 || dataset_column_at(d, (uint32_t)column)->elements != was->elements)
       ctx_fail(k->c, E_SHAPE, "the validation set has no column %s of %s, as the training set has: its columns are %s",
                was->name, sample_text(k, was), column_list(k, d));
-    f.arrays[i].column = (uint32_t)column;
-    if (!f.arrays[i].how.groups) f.arrays[i].how = dataset_converted(d, (uint32_t)column, f.arrays[i].how.type);
+    f.fields[i].column = (uint32_t)column;
+    if (!f.fields[i].how.groups) f.fields[i].how = dataset_converted(d, (uint32_t)column, f.fields[i].how.type);
   }
   return f;
 }
-void feed_read(cli *k, feed *f, int64_t epoch, int64_t from, int64_t rows) {
-  for (int64_t i = 0; i < rows; i++) {
-    const int64_t at = epoch < 0 ? from + i : dataset_shuffled(k->seed, (uint64_t)epoch, f->part.n, from + i);
-    const int64_t sample = f->part.samples ? f->part.samples[at] : at;
-    for (size_t j = 0; j < f->n; j++) {
-      feed_array *a = &f->arrays[j];
-      dataset_read(k->c, f->d, a->column, sample, &a->how, a->data + (size_t)i * a->bytes);
-    }
+void feed_use(feed *f, void *const *data, int64_t rows) {
+  for (size_t i = 0; i < f->n; i++) {
+    ek_array *x = &f->batch[i];
+    x->data = data[i], x->dims[0] = rows;
+    x->bytes = ek_type_bytes(x->type);
+    for (int32_t k = 0; k < x->rank; k++) x->bytes *= (size_t)x->dims[k];
   }
-  for (size_t j = 0; j < f->n; j++) {
-    f->batch[j].data = f->arrays[j].data, f->batch[j].dims[0] = rows;
-    f->batch[j].bytes = (size_t)rows * f->arrays[j].bytes;
-  }
+}
+int64_t feed_read(cli *k, feed *f, int64_t index) {
+  const int64_t rows = dataset_batch_read(k->c, &f->source, 0, index, f->room);
+  feed_use(f, f->room, rows);
+  return rows;
 }

@@ -44,10 +44,10 @@ double tally_metric(const training *r, const tally *s, uint32_t i) {
 }
 ek_code evaluate_all(training *r, feed *f, tally *out) {
   *out = tally_new(r->k, r->nmetrics);
-  for (int64_t at = 0; at < f->part.n; at += f->rows) {
-    const int64_t rows = min64(f->rows, f->part.n - at);
+  const int64_t n = dataset_batch_count(&f->source);
+  for (int64_t i = 0; i < n; i++) {
     double loss;
-    feed_read(r->k, f, -1, at, rows);
+    const int64_t rows = feed_read(r->k, f, i);
     ek_code e = ek_trainer_evaluate(r->t, f->batch, f->n, &loss);
     if (!e) e = tally_add(r, out, loss, rows);
     if (e) return e;
@@ -132,7 +132,7 @@ static void write_events(training *r, const tally *check) {
 /* ---- one epoch ------------------------------------------------------------------------------- */
 /* Batches of an epoch: as many as make whole updates. */
 static int64_t batches(const training *r) {
-  const int64_t n = r->train.part.n / r->train.rows;
+  const int64_t n = r->train.source.part.n / r->train.rows;
   return n - n % r->k->train.accumulate;
 }
 static void show_progress(const training *r, double since, int64_t first) {
@@ -153,6 +153,12 @@ static ek_code next_rate(training *r) {
                                 .loss_count = r->losses.n};
   return ek_schedule_rate(k->s, k->train.schedule, &at, &r->rate);
 }
+/* The loader goes through all batches; those that make no whole update are passed over. */
+static void next_batch(training *r) {
+  const dataset_batch *b = dataset_loader_next(r->loader);
+  while (b->index != r->done) b = dataset_loader_next(r->loader);
+  feed_use(&r->train, b->data, b->n);
+}
 static bool is_update(const training *r) { return r->done % r->k->train.accumulate == 0; }
 static ek_code run_batches(training *r) {
   cli *k = r->k;
@@ -161,7 +167,7 @@ static ek_code run_batches(training *r) {
   double shown = since;
   while (r->done < n) {
     double loss;
-    feed_read(k, &r->train, r->epoch, r->done * r->train.rows, r->train.rows);
+    next_batch(r);
     ek_code e = next_rate(r);
     if (!e) e = ek_trainer_step(r->t, r->train.batch, r->train.n, r->rate, &loss);
     if (!e) e = tally_add(r, &r->sum, loss, r->train.rows);
@@ -195,14 +201,8 @@ static ek_code end_epoch(training *r, double ms) {
   checkpoint_step(r);
   return EK_OK;
 }
-ek_code train_epochs(training *r) {
+static ek_code run_epochs(training *r) {
   const cli *k = r->k;
-  if (!batches(r))
-    ctx_fail(k->c, E_USAGE, "--batch %d, --accumulate %d: %lld samples make no update", k->train.batch,
-             k->train.accumulate, (long long)r->train.part.n);
-  log_open(r);
-  if (k->train.tensorboard) r->events = events_open(r->k, k->train.tensorboard, ek_trainer_steps(r->t));
-  catch_signals();
   while (r->epoch < k->train.epochs) {
     if (k->train.patience && r->best_epoch && r->epoch - r->best_epoch >= k->train.patience) {
       say(r->k, "no better loss in %d epochs: training ends\n", k->train.patience);
@@ -215,4 +215,24 @@ ek_code train_epochs(training *r) {
     if (e) return e;
   }
   return EK_OK;
+}
+enum { LOADED_BATCHES = 4 };
+ek_code train_epochs(training *r) {
+  cli *k = r->k;
+  volatile ek_code e = EK_OK;
+  volatile bool unwound = false;
+  if (!batches(r))
+    ctx_fail(k->c, E_USAGE, "--batch %d, --accumulate %d: %lld samples make no update", k->train.batch,
+             k->train.accumulate, (long long)r->train.source.part.n);
+  log_open(r);
+  if (k->train.tensorboard) r->events = events_open(k, k->train.tensorboard, ek_trainer_steps(r->t));
+  catch_signals();
+  const bool whole = r->done == batches(r); /* such a checkpoint stands at the end of its epoch */
+  r->loader =
+      dataset_loader_open(k->c, &r->train.source, LOADED_BATCHES, (uint64_t)r->epoch + whole, whole ? 0 : r->done);
+  CTX_TRY(k->c) { e = run_epochs(r); }
+  CTX_CATCH { unwound = true; }
+  dataset_loader_close(r->loader);
+  if (unwound) ctx_unwind(k->c);
+  return e;
 }
