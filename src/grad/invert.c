@@ -256,16 +256,43 @@ static void solve_chain(inv *z, const eq *q, const lin *l, const uint32_t *order
     set(z, at, last ? v : sym_mod(z->c, v, z->u[at].ext), last);
   }
 }
-/* s*v + d*w + r, or s*v + r alone, over an index space of its own. */
-static bool solve_residues(inv *z, const eq *q, const lin *l, uint32_t iv) {
-  int64_t s, d = 0, g, sp, dp;
-  uint32_t iw = l->n == 2 ? 1 - iv : iv;
+/* Is it s*v + d*w + r, or s*v + r alone, with an index space of its own? *sp = s / gcd, *dp = d / gcd */
+static bool has_residues(inv *z, const eq *q, const lin *l, uint32_t iv, int64_t *sp, int64_t *dp) {
+  int64_t s, d = 0, g;
   if (q->axis < 0 || l->n > 2 || l->data || l->stuck || !sym_is_int(z->c, l->coef[iv], &s) || s < 2 ||
       any_var(z, l->rest))
     return false;
-  if (l->n == 2 && (!sym_is_int(z->c, l->coef[iw], &d) || d < 1)) return false;
-  g = gcd64(s, d), sp = s / g, dp = d / g;
-  if (l->n == 2 && (dp - 1) % sp) return false;
+  if (l->n == 2 && (!sym_is_int(z->c, l->coef[1 - iv], &d) || d < 1)) return false;
+  g = gcd64(s, d), *sp = s / g, *dp = d / g;
+  return l->n == 1 || (*dp - 1) % *sp == 0;
+}
+/* May the digits (u, q) be those of x itself, x = s'*u + q? With t = -r, s'*v + d'*w = s'*u + q + t. Where s' divides
+ * t, w = s'*j + q; where s' = 2 and t is odd, w = 2*j + 1 - q. Then no place of the index space is without an x. */
+static bool residues_of_x(inv *z, const eq *q, const lin *l, int64_t sp) {
+  int64_t r;
+  atom x;
+  return sym_is_atom(z->c, q->rhs, &x) && sym_is_int(z->c, l->rest, &r) && (r % sp == 0 || sp == 2);
+}
+static void set_residues_of_x(inv *z, const lin *l, uint32_t iv, sz u, sz r) {
+  ctx *c = z->c;
+  const uint32_t v = l->u[iv], w = l->u[1 - iv];
+  const int64_t sp = sym_int_or(c, l->coef[iv], 1), dp = sym_int_or(c, l->coef[1 - iv], 1),
+                t = -sym_int_or(c, l->rest, 0);
+  const bool mirrored = t % sp != 0;
+  const sz steps = sym_ceildiv(c, z->u[w].ext, sym_int(c, sp)), j = add_unknown(z, sym_name(c, z->u[w].v), steps),
+           first = mirrored ? sym_sub(c, sym_int(c, 1), r) : r;
+  const bool fits = sym_eq(c, sym_muli(c, steps, sp), z->u[w].ext);
+  /* v = (s'*u + q + t - d'*w) / s' */
+  const sz rest = mirrored ? sym_addi(c, sym_muli(c, r, (1 + dp) / 2), (t - dp) / 2)
+                           : sym_addi(c, sym_muli(c, r, (1 - dp) / sp), t / sp);
+  set(z, w, sym_add(c, sym_muli(c, j, sp), first), !fits);
+  set(z, v, sym_add(c, sym_sub(c, u, sym_muli(c, j, dp)), rest), true);
+}
+static bool solve_residues(inv *z, const eq *q, const lin *l, uint32_t iv) {
+  int64_t sp, dp;
+  uint32_t iw = l->n == 2 ? 1 - iv : iv;
+  if (!has_residues(z, q, l, iv, &sp, &dp)) return false;
+  int64_t s = sym_int_or(z->c, l->coef[iv], 1), g = s / sp;
   sz y = sym_sub(z->c, q->rhs, l->rest), top = sym_sub(z->c, sym_addi(z->c, q->size, -1), l->rest);
   if (!sym_ge0(z->c, top)) return false;
   if (!z->compact) {
@@ -274,11 +301,20 @@ static bool solve_residues(inv *z, const eq *q, const lin *l, uint32_t iv) {
   }
   uint32_t v = l->u[iv], w = l->u[iw], n = 0;
   digit dg[2];
-  sz ue = l->n == 1 ? z->u[v].ext : sym_addi(z->c, sym_div(z->c, top, sym_int(z->c, g * sp)), 1),
+  const bool own = l->n == 2 && g == 1 && residues_of_x(z, q, l, sp);
+  sz ue = l->n == 1 ? z->u[v].ext
+          : own     ? sym_ceildiv(z->c, q->size, sym_int(z->c, sp))
+                    : sym_addi(z->c, sym_div(z->c, top, sym_int(z->c, g * sp)), 1),
      re = sym_int(z->c, l->n == 1 ? 1 : sp);
   sz u = sym_var(z->c, sym_name(z->c, z->u[v].v), ue), r = sym_var(z->c, "q", re);
   if (sym_is_atom(z->c, u, &dg[n].var)) dg[n++].extent = ue;
   if (sym_is_atom(z->c, r, &dg[n].var)) dg[n++].extent = re;
+  if (own) {
+    set_residues_of_x(z, l, iv, u, r);
+    const sz all = sym_mul(z->c, ue, re);
+    own_axis(z, q, dg, n, all, sym_eq(z->c, all, q->size) ? 0 : q->rhs);
+    return true;
+  }
   if (l->n == 2) {
     sz steps = sym_ceildiv(z->c, z->u[w].ext, re), j = add_unknown(z, sym_name(z->c, z->u[w].v), steps);
     set(z, w, sym_add(z->c, sym_muli(z->c, j, sp), r), !sym_eq(z->c, sym_muli(z->c, steps, sp), z->u[w].ext));
@@ -319,7 +355,10 @@ static bool solve(inv *z, uint32_t iq) {
   for (uint32_t i = 0; i < l.n; i++) { /* which variable's loop is worth most? */
     int64_t c = 0;
     if (!sym_is_int(z->c, l.coef[i], &c) && !sym_ge0(z->c, sym_addi(z->c, l.coef[i], -1))) continue;
-    double gain = (double)expr_typical(z->m, z->u[l.u[i]].ext) / (c ? fabs((double)c) : 1);
+    /* solved by residues, one in s' steps of the other variable is left; by division, all are */
+    int64_t sp, dp;
+    const bool residues = has_residues(z, q, &l, i, &sp, &dp);
+    double gain = (double)expr_typical(z->m, z->u[l.u[i]].ext) * (residues ? (double)sp : c ? 1 / fabs((double)c) : 1);
     if (gain > most) most = gain, best = i, k = c;
   }
   if (most < 0) return false;

@@ -272,6 +272,20 @@ static void by_hand(void **state) {
        IN("x", "2, 3, 11") IN("w", "4, 3, 3") "stage y: f64 [n<2, m<4, h<6] = sum[c<3, p<3] (load x[n, c, 2*h + p - 1] "
                                               "else 0.0f64) * w[m, c, p]\n" OUT,
        -1, 1, 1);
+  static const struct { /* places, results, taps, and how they are read */
+    const char *what, *x, *y, *w, *at;
+  } strided[] = {{"strided window, odd offset", "12", "6", "3", "2*h + p - 1"},
+                 {"strided window, odd number of places", "13", "7", "3", "2*h + p - 1"},
+                 {"strided window, even offset", "11", "5", "4", "2*h + p - 2"},
+                 {"strided window with gaps", "14", "5", "3", "2*h + 3*p - 1"},
+                 {"a step of 3, a third of the offset", "13", "4", "5", "3*h + p - 3"},
+                 {"a step of 3, other offset", "13", "4", "5", "3*h + p - 1"}};
+  for (uint32_t i = 0; i < sizeof strided / sizeof *strided; i++)
+    text(c, strided[i].what,
+         arena_fmt(ctx_arena(c),
+                   IN("x", "%s") IN("w", "%s") "stage y: f64 [h<%s] = sum[p<%s] (load x[%s] else 0.0f64) * w[p]\n" OUT,
+                   strided[i].x, strided[i].w, strided[i].y, strided[i].w, strided[i].at),
+         -1, 1, 1);
   text(c, "window of symbolic size",
        "size N\n" IN("x", "2, N")
            IN("w", "3") "stage y: f64 [n<2, h<(N + 1)//2] = sum[p<3] (load x[n, 2*h + p - 1] else 0.0f64) * w[p]\n" OUT,
@@ -318,6 +332,18 @@ static void by_hand(void **state) {
   text(c, "part of a mixed radix",
        IN("a", "17") IN("b", "3, 4, 2") "stage y: f64 [i<3, j<4] = sum[k<2] a[4*i + j + 2] * b[i, j, k]\n" OUT, -1, 1,
        1);
+}
+/* The gradient of a strided window sums over the taps of one residue, also where there are less results than taps. */
+static void short_sums(void **state) {
+  ctx *c = *state;
+  emodule *m = expr_parse(c,
+                          IN("x", "8") IN("w", "3") "stage y: f64 [h<4] = sum[p<3] (load x[2*h + p - 1] else 0.0f64) * "
+                                                    "w[p]\n" OUT,
+                          "short");
+  assert_non_null(m);
+  tid y = m->outputs.v[0].t, x = m->inputs.v[0].t, d;
+  assert_true(grad_reverse(m, 0, &y, NULL, 1, &x, 1, &d));
+  if (!strstr(text_of(m), "(h.2<4, q<2)] = sum[p.1<2]")) fail_msg("%s", text_of(m));
 }
 static void updates(void **state) {
   ctx *c = *state;
@@ -957,9 +983,9 @@ static void with_stated(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-      T(by_hand),     T(updates),   T(recurrences),  T(second),       T(combining),   T(control),    T(refused),
-      T(elementwise), T(products),  T(convolutions), T(pools),        T(rows),        T(normalised), T(moved),
-      T(indexed),     T(over_time), T(others),       T(contractions), T(with_stated),
+      T(by_hand), T(short_sums),  T(updates),   T(recurrences),  T(second),       T(combining),   T(control),
+      T(refused), T(elementwise), T(products),  T(convolutions), T(pools),        T(rows),        T(normalised),
+      T(moved),   T(indexed),     T(over_time), T(others),       T(contractions), T(with_stated),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
