@@ -47,6 +47,7 @@ else
   tier cache "$here/cache.sh" -b "$build"
   tier diff "$here/diff.sh" -b "$build"
   tier quantize "$here/quantize.sh" -b "$build"
+  tier step "$here/step.sh" -b "$build"
   tier train "$here/train.sh" -b "$build"
   tier weights "$here/weights.sh" -b "$build"
   tier linear "$here/linear.sh" -b "$build"

@@ -760,6 +760,13 @@ EK_API ek_code ek_trainer_set_tensor(ek_trainer *t, const ek_array *x);
 EK_API ek_code ek_trainer_set_steps(ek_trainer *t, int64_t steps); /* as if so many updates had been made */
 /* Writes the model, with the parameters and running statistics of now, as NAME.onnx. EK_IO */
 EK_API ek_code ek_trainer_save(ek_trainer *t, const char *path);
+/* Saves the compiled step as a library, an object or C source, as ek_save does by the suffix of path (.so, .o, .c): the
+ * header beside it has functions to begin, run, read and set its states, which begin with the parameters of now and
+ * moments of zero. Its inputs are the batch, train.lr (f64[]), train.step (i64[], from 1) and, where the model needs
+ * them, train.key (i64[], another number each step: random masks) and train.last (bool[]: the last of the batches that
+ * are added up); its first output is the loss. evaluate: not 0: the evaluation instead, whose parameters are inputs
+ * under their names. report may be NULL. Errors as ek_save */
+EK_API ek_code ek_trainer_compile(ek_trainer *t, const char *path, int evaluate, ek_report *report);
 typedef struct ek_rule_input {
   const char *name; /* under which the batch has it */
   int integers;     /* its elements may be integers, such as labels */

@@ -244,7 +244,8 @@ static void as_array(ek_array *to, const char *name, const ndarray *x) {
 static ek_code save(diff *d, const shown *s) {
   const int stem = (int)(strlen(d->want.save) - strlen(".onnx"));
   const ek_options o = diff_part_options(d);
-  ek_code code = save_part(d->m, &o, &s->part, d->want.save, NULL);
+  const inner_options part = {.part = &s->part};
+  ek_code code = save_inner(d->m, &o, &part, d->want.save, NULL);
   if (code) return code;
   ek_array *all = NEWN(d->a, ek_array, s->part.n + 2);
   size_t n = 0;

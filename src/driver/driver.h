@@ -163,6 +163,7 @@ typedef struct inner_options {
   bool no_sharing;      /* buffers share no memory */
   pass_ref after;       /* with evaluate 2: what there is after this pass is interpreted; name NULL: after all */
 } inner_options;
+void inner_apply(pipeline *p, const inner_options *x); /* x NULL: nothing */
 /* ek_compile with more options; x NULL: without. The cache is not asked with them */
 ek_code compile_inner(ek_model *model, const ek_options *given, const inner_options *x, ek_module **out);
 void module_free(ek_module *m);
@@ -241,8 +242,8 @@ ek_code eval_plan(ek_module *m, ek_rt_call *call, text *why);
 int eval_run(ek_module *m, ek_rt_call *call, const int64_t *out_room, text *why);
 /* ---- header.c: the text of the header beside saved code ---- */
 const char *model_header(ctx *c, const char *name, const ek_rt_model *d);
-/* ek_save for a part of the model; NULL: all of it */
-ek_code save_part(ek_model *m, const ek_options *o, const graph_part *part, const char *path, ek_report *report);
+/* ek_save with more options; x NULL: without */
+ek_code save_inner(ek_model *m, const ek_options *o, const inner_options *x, const char *path, ek_report *report);
 /* ---- save.c, link.c -------------------------------------------------------------------------- */
 /* embed.c */
 extern const uint8_t driver_runtime_object[], driver_runtime_object_end[], driver_runtime_header[],

@@ -184,12 +184,12 @@ typedef struct making {
   cache *cache;               /* where its code is kept; NULL: nowhere */
   const inner_options *inner; /* NULL: there are none */
 } making;
-static void take_inner(pipeline *p, void *env) {
-  const inner_options *x = ((making *)env)->inner;
+void inner_apply(pipeline *p, const inner_options *x) {
   if (x) p->o.part = x->part, p->o.skip = x->skip, p->o.plain = x->plain, p->o.no_sharing = x->no_sharing;
   if (x) p->o.edit = x->edit, p->o.edit_env = x->edit_env, p->o.edit_ops = x->edit_ops;
   if (x && x->after.name) p->o.stop_after = x->after;
 }
+static void take_inner(pipeline *p, void *env) { inner_apply(p, ((making *)env)->inner); }
 static ek_code make(pipeline *p, void *env) {
   making *k = env;
   ek_module *m = k->m;

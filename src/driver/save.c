@@ -11,14 +11,14 @@
 #include <string.h>
 
 typedef struct saving {
-  const char *path;       /* file to be written */
-  ek_report *report;      /* gets the facts; NULL: nobody asks */
-  linking *link;          /* the link under way */
-  ek_model *model;        /* the model */
-  ops_sources ops;        /* the user's definitions */
-  uint64_t limit;         /* most bytes of working memory; 0: no limit */
-  int threads;            /* of a run */
-  const graph_part *part; /* what of the model; NULL: all */
+  const char *path;           /* file to be written */
+  ek_report *report;          /* gets the facts; NULL: nobody asks */
+  linking *link;              /* the link under way */
+  ek_model *model;            /* the model */
+  ops_sources ops;            /* the user's definitions */
+  uint64_t limit;             /* most bytes of working memory; 0: no limit */
+  int threads;                /* of a run */
+  const inner_options *inner; /* NULL: there are none */
 } saving;
 static bool ends_in(const char *s, const char *suffix) {
   size_t n = strlen(s), k = strlen(suffix);
@@ -152,7 +152,7 @@ static void save(pipeline *p, saving *s) {
 }
 static void setup(pipeline *p, void *env) {
   saving *s = env;
-  p->o.part = s->part;
+  inner_apply(p, s->inner);
   if (ends_in(s->path, ".c") && !p->o.target) p->o.target = "c";
   p->standard = ends_in(s->path, ".onnx");
   if (p->standard) s->ops = own_ops_sources(p->c, s->model->ops, s->model->nops);
@@ -171,13 +171,13 @@ static ek_code save_in(pipeline *p, void *env) {
   return EK_CANCELLED;
 }
 ek_code ek_save(ek_model *m, const ek_options *o, const char *path, ek_report *report) {
-  return save_part(m, o, NULL, path, report);
+  return save_inner(m, o, NULL, path, report);
 }
-ek_code save_part(ek_model *m, const ek_options *o, const graph_part *part, const char *path, ek_report *report) {
+ek_code save_inner(ek_model *m, const ek_options *o, const inner_options *x, const char *path, ek_report *report) {
   if (report) *report = (ek_report){.memory = ""};
   if (!m || !path) return session_null(m ? m->s : NULL);
   ek_options all = all_options(o);
-  saving s = {.path = path, .report = report, .model = m, .limit = all.memory_limit, .part = part};
+  saving s = {.path = path, .report = report, .model = m, .limit = all.memory_limit, .inner = x};
   s.threads = default_threads(all.threads);
   ctx *c;
   ek_code code = in_pipe(m, o, setup, save_in, &s, &c);

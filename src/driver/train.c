@@ -507,26 +507,29 @@ static void as_in_file(pipeline *p, void *env) {
   (void)env;
   p->standard = true;
 }
-static ek_code write(pipeline *p, void *env) {
-  const saving *s = env;
-  const ek_trainer *t = s->t;
+/* The graph's initialisers are the parameters and statistics of now; inference: their averages, where there are any. */
+static void put_values(ek_trainer *t, graph *g, bool inference) {
   const size_t n = (size_t)t->made.parameters.n + t->made.statistics.n;
-  uint64_t bytes;
   for (size_t i = 0; i < n; i++) {
     ek_trained_kind kind;
     ek_array x;
     const char *name = tensor_name(t, i, &kind);
-    const ek_code e = for_inference(t, name, &x);
-    if (e) ctx_fail(p->c, (ecode)e, "%s", ek_run_message(t->run));
-    for (uint32_t k = 0; k < p->g->values.n; k++) {
-      value *v = p->g->values.v[k];
+    const ek_code e = inference ? for_inference(t, name, &x) : ek_run_snapshot(t->run, name, &x);
+    if (e) ctx_fail(g->c, (ecode)e, "%s", ek_run_message(t->run));
+    for (uint32_t k = 0; k < g->values.n; k++) {
+      value *v = g->values.v[k];
       if (!v->data || v->def || strcmp(v->source, name) != 0) continue;
-      ndarray *d = NEW(p->a, ndarray);
+      ndarray *d = NEW(ctx_arena(g->c), ndarray);
       *d = *v->data;
       d->data = x.data;
       v->data = d;
     }
   }
+}
+static ek_code write(pipeline *p, void *env) {
+  const saving *s = env;
+  uint64_t bytes;
+  put_values(s->t, p->g, true);
   return onnx_write(p->g, s->path, &bytes) ? EK_OK : EK_IO;
 }
 ek_code ek_trainer_save(ek_trainer *t, const char *path) {
@@ -537,4 +540,23 @@ ek_code ek_trainer_save(ek_trainer *t, const char *path) {
   saving s = {t, path};
   const ek_options o = {.size = sizeof o, .optimize = 3};
   return in_pipe(t->m, &o, as_in_file, write, &s, NULL);
+}
+static void build_again(graph *g, void *env) {
+  ek_trainer *t = env;
+  train_made made;
+  put_values(t, g, t->plan.evaluate);
+  train_build(g, &t->plan, &made);
+}
+ek_code ek_trainer_compile(ek_trainer *t, const char *path, int evaluate, ek_report *report) {
+  if (!t || !path) return session_null(t ? t->m->s : NULL);
+  const size_t n = strlen(path);
+  if (n > 5 && !strcmp(path + n - 5, ".onnx"))
+    return session_fail(t->m->s, EK_USAGE, "%s: a step is written as .so, .o or .c; ek_trainer_save writes the model",
+                        path);
+  const inner_options as_step = {.edit = build_again, .edit_env = t};
+  volatile ek_code e = EK_OK;
+  CTX_TRY(t->c) { fix_sizes(t); }
+  CTX_CATCH { e = session_done(t->m->s, t->c, EK_FAILED); }
+  t->plan.evaluate = evaluate != 0;
+  return e ? e : save_inner(t->m, &t->o, &as_step, path, report);
 }
