@@ -98,8 +98,10 @@ int64_t cost_sum_parts(const target *t, const summed_parts *s) {
   if (!t->l2 || both <= l2) return 1;
   for (uint32_t i = 0; i < 2; i++)
     if (s->bytes[i] > l2 * STAYING) read += points / SERVED * (double)s->size;
-  const double parts = ceil(both / (l2 / 2)), moved = both + 2 * parts * s->results * (double)s->size;
-  const bool pays = (read - moved) / t->l3_bandwidth > PARTS_GAIN * compute;
+  const double parts = ceil(both / (l2 / 2)), sums = parts * s->results * (double)s->size,
+               rate =
+                   sums <= (double)t->l3 ? t->l3_bandwidth : t->dram_bandwidth; /* sums are written, and read again */
+  const bool pays = (read - both) / t->l3_bandwidth - 2 * sums / rate > PARTS_GAIN * compute;
   return pays && !EK_PLANTED("cost-parts") ? (int64_t)fmin(parts, (double)s->terms) : 1;
 }
 bool cost_copy_panel(int64_t rows) { return rows >= COPY_ROWS; }
