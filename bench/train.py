@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""A step of training (forward, loss, gradient, update) in Einkorn and in PyTorch: how long, and the same losses?
+
+    PYTHONPATH=build/python ~/peers/torch/bin/python bench/train.py time [NAME ..] [--threads 1] [--turns 7]
+        [--seconds 1] [--against torch,torch.compile] [--write docs/benchmarks.md]
+    PYTHONPATH=build/python ~/peers/torch/bin/python bench/train.py curve [NAME ..] [--steps 200] [--optimizer sgd:0.01]
+
+The models are those of bench/train_models.py. Needs the packages einkorn, onnx, numpy and torch.
+
+time: each engine is a process that trains on one batch, which lies in memory; they take turns of --seconds. Told are
+the median milliseconds of a step, the others' over Einkorn's in the same turn (median), the milliseconds until the first
+step is done, and the working memory of Einkorn's step.
+
+curve: the same initial weights and batches, in f64 and in f32. Told are the largest difference between Einkorn's and
+PyTorch's losses in f64, that of the weights after 20 steps, and the distances of both f32 runs from PyTorch's f64 run
+(root of the mean square over the losses)."""
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+import tables
+import train_models
+
+RATE = 0.01
+COLUMNS = ("model", "threads", "Einkorn, ms", "others, ms", "ratio", "until the first step, ms", "memory, MB")
+
+
+def einkorn_step(path, batch, threads, optimizer="sgd", rate=RATE):
+    from einkorn.train import Trainer
+    trainer = Trainer(path, loss="cross_entropy", optimizer=optimizer, batch=batch, threads=threads)
+    return lambda b: trainer.step(b, lr=rate), trainer.parameters
+
+
+def torch_step(name, weights, threads, compiled, optimizer="sgd", rate=RATE):
+    import torch
+    torch.set_num_threads(threads)
+    function = train_models.torch_function(name)
+    state = ("mean", "var")
+    p = {n: torch.tensor(w, requires_grad=True) for n, w in weights.items() if n.split(".")[-1] not in state}
+    make = {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW}[optimizer]
+    optimizer = make(list(p.values()), rate)
+
+    def loss(x, target):
+        return torch.nn.functional.cross_entropy(function(x, p), target)
+
+    evaluate = torch.compile(loss) if compiled else loss
+
+    def step(batch):
+        optimizer.zero_grad(set_to_none=True)
+        value = evaluate(torch.from_numpy(batch["x"]), torch.from_numpy(batch["target"]))
+        value.backward()
+        optimizer.step()
+        return value.item()
+
+    return step, {n: w.detach().numpy() for n, w in p.items()}
+
+
+# ---- time ----
+def serve(engine, name, threads):
+    """One engine: a line `first MS`, then for each line SECONDS on stdin a line with the milliseconds of the steps."""
+    model, weights, batch = train_models.build(name)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.onnx")
+        with open(path, "wb") as file:
+            file.write(model.SerializeToString())
+        begin = time.perf_counter()
+        if engine == "einkorn":
+            step, _ = einkorn_step(path, batch, threads)
+        else:
+            step, _ = torch_step(name, weights, threads, engine == "torch.compile")
+        step(batch)
+        print("first", (time.perf_counter() - begin) * 1e3, flush=True)
+    for line in sys.stdin:
+        times, end = [], time.perf_counter() + float(line)
+        while not times or time.perf_counter() < end:
+            begin = time.perf_counter()
+            step(batch)
+            times.append((time.perf_counter() - begin) * 1e3)
+        print(statistics.median(times), flush=True)
+
+
+class Process:
+    def __init__(self, engine, name, threads):
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, "serve", engine, name, str(threads)], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True, env=dict(os.environ, OMP_NUM_THREADS=str(threads)))
+        word, value = (self.process.stdout.readline().split() + ["", ""])[:2]
+        if word != "first":
+            sys.exit("%s did not make a step of %s" % (engine, name))
+        self.first = float(value)
+
+    def run(self, seconds):
+        self.process.stdin.write("%g\n" % seconds)
+        self.process.stdin.flush()
+        return float(self.process.stdout.readline())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def memory_of(name):
+    from einkorn.train import Trainer
+    model, _, batch = train_models.build(name)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.onnx")
+        with open(path, "wb") as file:
+            file.write(model.SerializeToString())
+        report = Trainer(path, loss="cross_entropy", optimizer="sgd", batch=batch, threads=1).report
+        formula = report["memory"] if isinstance(report, dict) else report.memory
+        return eval(formula, {"__builtins__": {}}, {"threads": 1}) / 1e6  # a sum and product of numbers
+
+
+def time_all(o):
+    engines, lines, ratios = o.against.split(","), [], []
+    for name in o.names:
+        for threads in (int(t) for t in o.threads.split(",")):
+            processes = {e: Process(e, name, threads) for e in ["einkorn"] + engines}
+            turns = [{e: p.run(o.seconds) for e, p in processes.items()} for _ in range(o.turns)]
+            for p in processes.values():
+                p.close()
+            ours = statistics.median(t["einkorn"] for t in turns)
+            over = {e: statistics.median(t[e] / t["einkorn"] for t in turns) for e in engines}
+            ratios.append(min(over.values()))
+            lines.append("| " + " | ".join((
+                name, str(threads), "%.3g" % ours,
+                ", ".join("%s %.3g" % (e, statistics.median(t[e] for t in turns)) for e in engines),
+                ", ".join("%.2f" % over[e] for e in engines),
+                ", ".join("%s %.0f" % (e, p.first) for e, p in processes.items()), "%.1f" % memory_of(name))) + " |")
+            print(lines[-1], flush=True)
+    mean = statistics.geometric_mean(ratios)
+    print("the best other one over Einkorn, geometric mean: %.2f, least %.2f" % (mean, min(ratios)))
+    if o.write:
+        tables.write(o.write, "bench/train.py", tables.head(COLUMNS) + lines)
+
+
+# ---- curve ----
+def losses(engine, name, dtype, o):
+    model, weights, batch = train_models.build(name, dtype)
+    random = np.random.default_rng(3)
+    optimizer, rate = o.optimizer.split(":")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.onnx")
+        with open(path, "wb") as file:
+            file.write(model.SerializeToString())
+        if engine == "einkorn":
+            step, parameters = einkorn_step(path, batch, 1, optimizer, float(rate))
+        else:
+            step, parameters = torch_step(name, weights, 1, False, optimizer, float(rate))
+        out, early = [], None
+        for k in range(o.steps):
+            order = random.permutation(len(batch["target"]))
+            out.append(step({"x": batch["x"], "target": np.ascontiguousarray(batch["target"][order])} if o.shuffle else batch))
+            if k == min(20, o.steps) - 1:
+                early = {n: np.array(parameters[n]) for n in parameters}
+    return np.array(out), early
+
+
+def curve_all(o):
+    for name in o.names:
+        (ours, w), (theirs, v) = [losses(e, name, np.float64, o) for e in ("einkorn", "torch")]
+        single = [losses(e, name, np.float32, o)[0] for e in ("einkorn", "torch")]
+        apart = [float(np.sqrt(np.mean((x - theirs) ** 2))) for x in single]
+        print("%s: f64: losses %.1e, weights after 20 steps %.1e; f32 from PyTorch's f64: %.1e, PyTorch's own %.1e" % (
+            name, np.abs(ours - theirs).max(), max(np.abs(w[n] - v[n]).max() for n in v if n in w), *apart), flush=True)
+
+
+def main():
+    if sys.argv[1:2] == ["serve"]:
+        return serve(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("command", choices=("time", "curve"))
+    p.add_argument("names", nargs="*", metavar="NAME", help="models (default: all): " + ", ".join(train_models.NAMES))
+    p.add_argument("--threads", default="1", help="numbers of threads, with commas between (default 1)")
+    p.add_argument("--turns", type=int, default=7)
+    p.add_argument("--seconds", type=float, default=1, help="of each turn")
+    p.add_argument("--against", default="torch,torch.compile")
+    p.add_argument("--write", metavar="PAGE", help="puts the table into that page")
+    p.add_argument("--steps", type=int, default=200)
+    p.add_argument("--optimizer", default="sgd:0.01", help="NAME:RATE (default sgd:0.01)")
+    p.add_argument("--shuffle", action="store_true", help="other labels in each step")
+    o = p.parse_args()
+    o.names = o.names or list(train_models.NAMES)
+    return {"time": time_all, "curve": curve_all}[o.command](o)
+
+
+if __name__ == "__main__":
+    main()
