@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""A step of training (forward, loss, gradient, update) in Einkorn and in PyTorch: how long, and the same losses?
+"""A step of training (forward, loss, gradient, update) in Einkorn, PyTorch and JAX: how long, and the same losses?
 
     PYTHONPATH=build/python ~/peers/torch/bin/python bench/train.py time [NAME ..] [--threads 1] [--turns 7]
-        [--seconds 1] [--against torch,torch.compile] [--write docs/benchmarks.md]
-    PYTHONPATH=build/python ~/peers/torch/bin/python bench/train.py curve [NAME ..] [--steps 200] [--optimizer sgd:0.01]
+        [--seconds 1] [--against torch,torch.compile,jax] [--peers ~/peers] [--write docs/benchmarks.md]
+    PYTHONPATH=build/python ~/peers/torch/bin/python bench/train.py curve [NAME ..] [--steps 200]
+        [--optimizer sgd:0.01]
 
-The models are those of bench/train_models.py. Needs the packages einkorn, onnx, numpy and torch.
+The models are those of bench/train_models.py. Needs the packages einkorn, onnx, numpy and torch; with --peers JAX may
+be in an environment of its own, ~/peers/jax, which needs onnx, too.
 
 time: each engine is a process that trains on one batch, which lies in memory; they take turns of --seconds. Told are
 the median milliseconds of a step, the others' over Einkorn's in the same turn (median), the milliseconds until the first
@@ -61,6 +63,25 @@ def torch_step(name, weights, threads, compiled, optimizer="sgd", rate=RATE):
     return step, {n: w.detach().numpy() for n, w in p.items()}
 
 
+def jax_step(name, weights, rate=RATE):
+    import jax
+    gradient = train_models.jax_function(name)
+
+    def update(p, x, target):
+        loss, g = gradient(p, x, target)
+        return {n: w - rate * g[n] for n, w in p.items()}, loss
+
+    jitted = jax.jit(update, donate_argnums=0)
+    p = {n: jax.device_put(w) for n, w in weights.items() if n.split(".")[-1] not in ("mean", "var")}
+
+    def step(batch):
+        nonlocal p
+        p, loss = jitted(p, batch["x"], batch["target"])
+        return float(jax.block_until_ready((loss, p))[0])
+
+    return step
+
+
 # ---- time ----
 def serve(engine, name, threads):
     """One engine: a line `first MS`, then for each line SECONDS on stdin a line with the milliseconds of the steps."""
@@ -72,6 +93,8 @@ def serve(engine, name, threads):
         begin = time.perf_counter()
         if engine == "einkorn":
             step, _ = einkorn_step(path, batch, threads)
+        elif engine == "jax":
+            step = jax_step(name, weights)
         else:
             step, _ = torch_step(name, weights, threads, engine == "torch.compile")
         step(batch)
@@ -86,10 +109,15 @@ def serve(engine, name, threads):
 
 
 class Process:
-    def __init__(self, engine, name, threads):
+    def __init__(self, engine, name, threads, peers):
+        own = os.path.join(peers or "", engine.split(".")[0], "bin", "python")
+        python = own if peers and os.path.exists(own) else sys.executable
+        environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
+        if engine == "jax":
+            environment["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=" + ("false" if threads == 1 else "true")
         self.process = subprocess.Popen(
-            [sys.executable, __file__, "serve", engine, name, str(threads)], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, text=True, env=dict(os.environ, OMP_NUM_THREADS=str(threads)))
+            [python, __file__, "serve", engine, name, str(threads)], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True, env=environment)
         word, value = (self.process.stdout.readline().split() + ["", ""])[:2]
         if word != "first":
             sys.exit("%s did not make a step of %s" % (engine, name))
@@ -121,7 +149,7 @@ def time_all(o):
     engines, lines, ratios = o.against.split(","), [], []
     for name in o.names:
         for threads in (int(t) for t in o.threads.split(",")):
-            processes = {e: Process(e, name, threads) for e in ["einkorn"] + engines}
+            processes = {e: Process(e, name, threads, o.peers) for e in ["einkorn"] + engines}
             turns = [{e: p.run(o.seconds) for e, p in processes.items()} for _ in range(o.turns)]
             for p in processes.values():
                 p.close()
@@ -156,7 +184,8 @@ def losses(engine, name, dtype, o):
         out, early = [], None
         for k in range(o.steps):
             order = random.permutation(len(batch["target"]))
-            out.append(step({"x": batch["x"], "target": np.ascontiguousarray(batch["target"][order])} if o.shuffle else batch))
+            labels = np.ascontiguousarray(batch["target"][order]) if o.shuffle else batch["target"]
+            out.append(step({"x": batch["x"], "target": labels}))
             if k == min(20, o.steps) - 1:
                 early = {n: np.array(parameters[n]) for n in parameters}
     return np.array(out), early
@@ -180,7 +209,8 @@ def main():
     p.add_argument("--threads", default="1", help="numbers of threads, with commas between (default 1)")
     p.add_argument("--turns", type=int, default=7)
     p.add_argument("--seconds", type=float, default=1, help="of each turn")
-    p.add_argument("--against", default="torch,torch.compile")
+    p.add_argument("--against", default="torch,torch.compile,jax")
+    p.add_argument("--peers", metavar="DIR", help="has environments of Python, named torch and jax")
     p.add_argument("--write", metavar="PAGE", help="puts the table into that page")
     p.add_argument("--steps", type=int, default=200)
     p.add_argument("--optimizer", default="sgd:0.01", help="NAME:RATE (default sgd:0.01)")

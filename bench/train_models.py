@@ -1,5 +1,5 @@
-"""Models to train: each as ONNX, as an exporter writes it for inference, and as a function of the same weights in
-PyTorch. `build(name, type)` gives (ONNX model, weights by name, batch), all from fixed seeds."""
+"""Models to train: each as ONNX, as an exporter writes it for inference, and as functions of the same weights in
+PyTorch and in JAX. `build(name, type)` gives (ONNX model, weights by name, batch), all from fixed seeds."""
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
@@ -19,7 +19,8 @@ class Net:
 
     def op(self, kind, *inputs, outputs=1, **attributes):
         names = ["%s_%d_%d" % (kind, len(self.nodes), i) for i in range(outputs)]
-        self.nodes.append(helper.make_node(kind, list(inputs), names, name="%s_%d" % (kind, len(self.nodes)), **attributes))
+        name = "%s_%d" % (kind, len(self.nodes))
+        self.nodes.append(helper.make_node(kind, list(inputs), names, name=name, **attributes))
         return names[0] if outputs == 1 else names
 
     def constant(self, x):
@@ -110,7 +111,8 @@ def unet(n, size=32):
         return n.op("Relu", n.norm(name + ".n1", n.conv(name + ".c1", x, o, o, 3, 1, 1), o))
 
     def up(name, x, i, o):
-        return n.op("ConvTranspose", x, n.weight(name + ".weight", i, o, 2, 2, fan=i), strides=[2, 2], kernel_shape=[2, 2])
+        w = n.weight(name + ".weight", i, o, 2, 2, fan=i)
+        return n.op("ConvTranspose", x, w, strides=[2, 2], kernel_shape=[2, 2])
 
     a = block("a", "x", 3, 16)
     b = block("b", n.op("MaxPool", a, kernel_shape=[2, 2], strides=[2, 2]), 16, 32)
@@ -201,3 +203,92 @@ def torch_function(name):
 
     return locals()[name]
 
+
+# ---- and in JAX ----
+def jax_function(name):
+    import jax
+    from jax import lax, nn
+    from jax import numpy as jnp
+
+    def linear(x, p, n):
+        return x @ p[n + ".weight"] + p[n + ".bias"]
+
+    def conv(x, p, n, stride=1, pad=0):
+        y = lax.conv_general_dilated(x, p[n + ".weight"], (stride, stride), [(pad, pad)] * 2)
+        return y + p[n + ".bias"][:, None, None] if n + ".bias" in p else y
+
+    def norm(x, p, n):
+        m = x.mean((0, 2, 3))
+        s = p[n + ".weight"] * lax.rsqrt(x.var((0, 2, 3)) + 1e-5)
+        return x * s[:, None, None] + (p[n + ".bias"] - m * s)[:, None, None]
+
+    def layer_norm(x, p, n):
+        y = (x - x.mean(-1, keepdims=True)) * lax.rsqrt(x.var(-1, keepdims=True) + 1e-5)
+        return y * p[n + ".weight"] + p[n + ".bias"]
+
+    def pool(x):
+        return lax.reduce_window(x, -jnp.inf, lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
+
+    def mlp(x, p):
+        return linear(nn.relu(linear(nn.relu(linear(x, p, "l0")), p, "l1")), p, "l2")
+
+    def lenet(x, p):
+        x = pool(nn.relu(conv(pool(nn.relu(conv(x, p, "c0", 1, 2))), p, "c1")))
+        return mlp(x.reshape(x.shape[0], -1), p)
+
+    def resnet18(x, p):
+        x = nn.relu(norm(conv(x, p, "stem.c", 1, 1), p, "stem.n"))
+        for k, (_, s) in enumerate(STAGES):
+            b = "b%d." % k
+            y = nn.relu(norm(conv(x, p, b + "c0", s, 1), p, b + "n0"))
+            y = norm(conv(y, p, b + "c1", 1, 1), p, b + "n1")
+            x = nn.relu(y + (norm(conv(x, p, b + "cd", s), p, b + "nd") if s > 1 else x))
+        return linear(x.mean((2, 3)), p, "fc")
+
+    def lstm(x, p):
+        w, r, size = p["W"][0], p["R"][0], p["R"].shape[2]
+        inputs = x @ w.T + p["B"][0].reshape(2, -1).sum(0)
+
+        def cell(state, g):
+            h, c = state
+            i, o, f, u = jnp.split(g + h @ r.T, 4, -1)
+            c = nn.sigmoid(f) * c + nn.sigmoid(i) * jnp.tanh(u)
+            return (nn.sigmoid(o) * jnp.tanh(c), c), None
+        zero = jnp.zeros((x.shape[1], size), x.dtype)
+        return linear(lax.scan(cell, (zero, zero), inputs)[0][0], p, "fc")
+
+    def transformer(x, p, heads=6):
+        x = p["token"][x] + p["place"]
+        batch, steps, width = x.shape
+        mask = jnp.tril(jnp.ones((steps, steps), bool))
+        for k in range(sum(1 for n in p if n.endswith(".q.weight"))):
+            b = "b%d." % k
+            y = layer_norm(x, p, b + "n0")
+            q, k, v = [linear(y, p, b + n).reshape(batch, steps, heads, -1).transpose(0, 2, 1, 3) for n in "qkv"]
+            a = jnp.where(mask, q @ k.transpose(0, 1, 3, 2) * (width // heads) ** -0.5, -jnp.inf)
+            x = x + linear((nn.softmax(a) @ v).transpose(0, 2, 1, 3).reshape(batch, steps, width), p, b + "o")
+            y = linear(layer_norm(x, p, b + "n1"), p, b + "f0")
+            x = x + linear(nn.gelu(y, approximate=False), p, b + "f1")
+        return linear(layer_norm(x, p, "n"), p, "head").reshape(-1, p["head.weight"].shape[1])
+
+    def unet(x, p):
+        def block(x, n):
+            x = nn.relu(norm(conv(x, p, n + ".c0", 1, 1), p, n + ".n0"))
+            return nn.relu(norm(conv(x, p, n + ".c1", 1, 1), p, n + ".n1"))
+
+        def joined(x, w, other):
+            y = jnp.einsum("nihw,ioab->nohawb", x, w).reshape(other.shape[0], -1, *other.shape[2:])
+            return jnp.concatenate((y, other), 1)
+
+        a = block(x, "a")
+        b = block(pool(a), "b")
+        b = block(joined(block(pool(b), "c"), p["ub.weight"], b), "d")
+        return conv(block(joined(b, p["ua.weight"], a), "e"), p, "out")
+
+    function = locals()[name]
+
+    def loss(p, x, target):
+        y = jnp.moveaxis(function(x, p), 1, -1)
+        return -jnp.take_along_axis(nn.log_softmax(y), target[..., None], -1).mean()
+
+    return jax.value_and_grad(loss)
