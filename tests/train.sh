@@ -42,6 +42,14 @@ awk 'BEGIN { print "a,b,side"; for (i = 0; i < 400; i++) { a = (i * 37 % 101) / 
 learn=(train points.graph --data points.csv --loss cross_entropy --metric accuracy --batch 16 --lr 0.02)
 says 0 'target: column side, i64.., 2 classes' "${learn[@]}" --validate 0.25 --epochs 12 -o points.onnx --log \
   points.csv.log
+
+# ---- a step for use without the program (tests/step.sh trains by one) ----
+says 0 '^kernels: ' compile points.graph --train cross_entropy --data points.csv --batch 16 --evaluation check.c \
+  -o step.c
+says 2 'give some data with --data' compile points.graph --train cross_entropy -o step.c
+says 1 'does not fit the model' compile points.graph --train mse --data points.csv -o step.c
+says 2 'a step is written as .so, .o or .c' compile points.graph --train cross_entropy --data points.csv -o step.onnx
+
 says 0 'accuracy 0.9[0-9]|accuracy 1' evaluate points.onnx --data points.csv --loss cross_entropy --metric accuracy
 says 0 '400 samples, accuracy' evaluate points.onnx --data points.csv --metric accuracy --batch 150
 says 0 '"best_epoch"' "${learn[@]}" --epochs 1 -o json.onnx --json
@@ -75,12 +83,14 @@ says 2 'augment' "${plain[@]}" --of logits --augment twist --checkpoints augment
 
 # ---- a training that is killed at any moment and continued is the same, bit for bit ----
 long=("${learn[@]}" --validate 0.25 --epochs 30 --accumulate 2 --checkpoint-every 5 -q)
+begin=$(date +%s%N)
 "$einkorn" "${long[@]}" -o whole.onnx --log whole.log >out 2>&1 || bad 'a whole training'
+whole=$((($(date +%s%N) - begin) / 1000000 + 10)) # milliseconds
 killed=0
 for i in $(seq 400); do
   "$einkorn" "${long[@]}" -o pieces.onnx --log pieces.log --resume pieces.checkpoints >out 2>&1 &
   pid=$!
-  [ "$killed" -ge "$kills" ] || { sleep "0.$((RANDOM % 3))$((RANDOM % 10))"; kill -9 $pid 2>/dev/null; }
+  [ "$killed" -ge "$kills" ] || { sleep "$((RANDOM % (whole * 3 / 4)))e-3"; kill -9 $pid 2>/dev/null; }
   wait $pid 2>/dev/null && break
   killed=$((killed + 1))
 done 2>/dev/null

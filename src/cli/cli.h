@@ -41,6 +41,7 @@ typedef struct pass_time {
 } pass_time;
 typedef struct train_args { /* options of train and evaluate */
   const char *loss;         /* --loss; NULL: not given */
+  const char *evaluation;   /* --evaluation: a file; NULL: none */
   const char *optimizer;    /* --optimizer */
   const char *schedule;     /* --schedule */
   const char *of;           /* --of: a tensor; NULL: the first output */
@@ -337,6 +338,7 @@ int cmd_diff(cli *k);
 int cmd_quantize(cli *k);
 int cmd_train(cli *k);
 int cmd_evaluate(cli *k);
+int compile_step(cli *k, ek_report *r); /* compile --train: EXIT_DONE, or said why */
 int cmd_describe(cli *k);
 int cmd_help(cli *k);
 #endif

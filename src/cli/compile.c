@@ -38,6 +38,12 @@ static void tell(cli *k, const ek_report *r) {
 int cmd_compile(cli *k) {
   ek_model *model;
   ek_report r;
+  if (k->train.loss) {
+    const int code = compile_step(k, &r);
+    progress_clear();
+    if (code == EXIT_DONE) tell(k, &r);
+    return code;
+  }
   ek_options o = compile_options(k);
   ek_code e = ek_load(k->s, k->args.v[0], &model);
   if (e) return fail(k, e);

@@ -39,7 +39,7 @@ static ek_train_options trainer_options(cli *k, const ek_options *compile, const
   vec_push(k->a, o->freeze, NULL);
   vec_push(k->a, o->groups, NULL);
   o->metrics.n--, o->freeze.n--, o->groups.n--;
-  t.options = compile, t.loss = o->loss, t.optimizer = k->cmd->bit == CMD_TRAIN ? o->optimizer : NULL;
+  t.options = compile, t.loss = o->loss, t.optimizer = k->cmd->bit == CMD_EVALUATE ? NULL : o->optimizer;
   t.metrics = o->metrics.v, t.freeze = o->freeze.v, t.groups = o->groups.v, t.output = o->of;
   t.batch = f->batch, t.batch_count = f->n;
   t.clip_norm = o->clip_norm, t.clip_value = o->clip_value, t.accumulate = o->accumulate, t.seed = k->seed;
@@ -190,6 +190,24 @@ int cmd_train(cli *k) {
     return EXIT_STOPPED;
   }
   if (!e) e = finish(&r);
+  return e ? fail(k, e) : EXIT_DONE;
+}
+
+/* ---- compile --train ------------------------------------------------------------------------- */
+int compile_step(cli *k, ek_report *r) {
+  ek_model *model;
+  ek_trainer *t;
+  const ek_options compile = compile_options(k);
+  if (!k->data.n) return wrong(k, "--train: a step is for batches of given sizes: give some data with --data FILE");
+  if (k->train.batch < 1 || k->train.accumulate < 1) return wrong(k, "--batch and --accumulate are at least 1");
+  ek_code e = ek_load(k->s, k->args.v[0], &model);
+  if (e) return fail(k, e);
+  const dataset *d = open_data(k);
+  const feed f = feed_open(k, model, d, dataset_all(d));
+  const ek_train_options o = trainer_options(k, &compile, &f);
+  e = ek_trainer_create(model, &o, &t);
+  if (!e && k->train.evaluation) e = ek_trainer_compile(t, k->train.evaluation, 1, NULL);
+  if (!e) e = ek_trainer_compile(t, k->output, 0, r);
   return e ? fail(k, e) : EXIT_DONE;
 }
 

@@ -160,7 +160,7 @@ static void add_rule(cli *k, ek_model *model, feed *f, const char *domain, const
 /* ---- feeds ----------------------------------------------------------------------------------- */
 enum { MAX_ARRAYS = 64 };
 feed feed_open(cli *k, ek_model *model, const dataset *d, dataset_part part) {
-  const bool trains = k->cmd->bit == CMD_TRAIN;
+  const bool trains = k->cmd->bit != CMD_EVALUATE;
   feed f = {.rows = k->train.batch};
   if (f.rows > part.n && trains)
     ctx_fail(k->c, E_USAGE, "--batch %lld: there are %lld samples", (long long)f.rows, (long long)part.n);

@@ -551,8 +551,7 @@ ek_code ek_trainer_compile(ek_trainer *t, const char *path, int evaluate, ek_rep
   if (!t || !path) return session_null(t ? t->m->s : NULL);
   const size_t n = strlen(path);
   if (n > 5 && !strcmp(path + n - 5, ".onnx"))
-    return session_fail(t->m->s, EK_USAGE, "%s: a step is written as .so, .o or .c; ek_trainer_save writes the model",
-                        path);
+    return session_fail(t->m->s, EK_USAGE, "%s: a step is written as .so, .o or .c, not as a model", path);
   const inner_options as_step = {.edit = build_again, .edit_env = t};
   volatile ek_code e = EK_OK;
   CTX_TRY(t->c) { fix_sizes(t); }

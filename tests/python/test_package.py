@@ -94,7 +94,8 @@ class Digits(unittest.TestCase):
             path = os.path.join(folder, "digits.schedule")
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text.replace("buffer none", "buffer never", 1))
-            with self.assertRaisesRegex(einkorn.EinkornError, r"digits\.schedule:\d+:\d+: .*expected rows or none"):
+            said = r"digits\.schedule:\d+:\d+: .*expected panel, rows, panel rows, or none"
+        with self.assertRaisesRegex(einkorn.EinkornError, said):
                 einkorn.compile(DIGITS, threads=1, schedule=path)(self.x[:3])
 
     def test_memory_limit(self):
