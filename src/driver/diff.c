@@ -390,6 +390,19 @@ static void remember_outputs(diff *d, const u32vec *tensors) {
     if (t != UINT32_MAX) d->looked_at[t] = true;
   }
 }
+/* Those whose values say whether they are right. A derivative follows from how its node's inputs were computed, not
+ * from their values: it is judged among the model's outputs alone. */
+static u32vec judged_by_values(diff *d, const u32vec *tensors, bool tells) {
+  u32vec out = {0};
+  for (uint32_t i = 0; i < tensors->n; i++) {
+    const node *n = d->g->nodes.v[d->t.v[tensors->v[i]].node];
+    if (strcmp(n->op, "Gradient") != 0 || strcmp(n->domain, "ai.onnx.preview.training") != 0)
+      vec_push(d->a, out, tensors->v[i]);
+    else if (tells)
+      tell(d, tensors->v[i], 0, false, "a derivative follows from how its node's inputs were computed");
+  }
+  return out;
+}
 static ek_code compare_next(diff *d, uint32_t *at, uint32_t *wrong) {
   u32vec all;
   const u32vec some = next_tensors(d, at, &all);
@@ -398,7 +411,8 @@ static ek_code compare_next(diff *d, uint32_t *at, uint32_t *wrong) {
   if (code) return code;
   results r = copied(d, names);
   portion k = {.d = d, .tells = true};
-  if (!judge(&k, &some, &(values){of_results, &r}, false)) return EK_OK;
+  const u32vec judged = judged_by_values(d, &some, true);
+  if (!judge(&k, &judged, &(values){of_results, &r}, false)) return EK_OK;
   *wrong = k.tensors->v[k.wrong];
   found(d, EK_VERDICT_CODE, *wrong, &k.j, &k.got[k.wrong]);
   remember_outputs(d, &all);
@@ -496,7 +510,8 @@ static ek_code search_reference(diff *d, shown *part) {
     ask_for_sources(&r, &some);
     if (r.gave_up) return session_fail(d->m->s, EK_FAILED, "the reference gives no values");
     portion k = {.d = d};
-    if (!judge(&k, &some, &(values){of_reference, &r}, false)) continue;
+    const u32vec judged = judged_by_values(d, &some, false);
+    if (!judge(&k, &judged, &(values){of_reference, &r}, false)) continue;
     found(d, EK_VERDICT_REFERENCE, k.tensors->v[k.wrong], &k.j, &k.got[k.wrong]);
     return diff_reference_part(d, &k.part, k.tensors->v[k.wrong], part);
   }
