@@ -95,7 +95,7 @@ class Digits(unittest.TestCase):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text.replace("buffer none", "buffer never", 1))
             said = r"digits\.schedule:\d+:\d+: .*expected panel, rows, panel rows, or none"
-        with self.assertRaisesRegex(einkorn.EinkornError, said):
+            with self.assertRaisesRegex(einkorn.EinkornError, said):
                 einkorn.compile(DIGITS, threads=1, schedule=path)(self.x[:3])
 
     def test_memory_limit(self):
