@@ -39,7 +39,7 @@ if file=$("$build"/sdist/*/python/build.sh -b "$build" wheel 2>&1); then ok
 else tail -20 <<<"$file"; bad "the sources do not build"; echo "$passed passed, $failed failed, 0 skipped"; exit; fi
 rm -rf "$build/wheel" "$build/sdist"
 bytes=$(stat -c %s "$file")
-[ "$bytes" -le 2000000 ] && ok || bad "the wheel has $bytes bytes: at most 2,000,000 are expected"
+[ "$bytes" -le 2100000 ] && ok || bad "the wheel has $bytes bytes: at most 2,100,000 are expected"
 case $file in *-cp311-abi3-manylinux_2_34_x86_64.whl) ok;; *) bad "the wheel's tags: ${file##*/}";; esac
 venv=$build/package-venv
 rm -rf "$venv"
@@ -47,7 +47,7 @@ rm -rf "$venv"
   tail -5 "$build/package.log"; bad "the wheel cannot be installed"; }
 here_is=$(cd / && "$venv/bin/python" -c 'import einkorn, os; print(os.path.dirname(einkorn.__file__))')
 installed=$(find "$here_is" -type f ! -path '*__pycache__*' -printf '%s\n' | awk '{ n += $1 } END { print n }')
-[ "${installed:-9999999}" -le 4000000 ] && ok || bad "installed it has $installed bytes"
+[ "${installed:-9999999}" -le 4300000 ] && ok || bad "installed it has $installed bytes"
 unit "$venv/bin/python" "" test_package.py test_train.py test_grad.py test_onnxruntime.py
 # without compiler and linker: the process finds no programs. It fails where LLVM was loaded
 if (cd / && env -i PATH=/nowhere HOME=/nowhere "$venv/bin/python" "$here/python/all_models.py" \
