@@ -119,9 +119,7 @@ class Process:
             [python, __file__, "serve", engine, name, str(threads)], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True, env=environment)
         word, value = (self.process.stdout.readline().split() + ["", ""])[:2]
-        if word != "first":
-            sys.exit("%s did not make a step of %s" % (engine, name))
-        self.first = float(value)
+        self.first = float(value) if word == "first" else None  # None: it cannot train this model
 
     def run(self, seconds):
         self.process.stdin.write("%g\n" % seconds)
@@ -146,10 +144,12 @@ def memory_of(name):
 
 
 def time_all(o):
-    engines, lines, ratios = o.against.split(","), [], []
+    lines, ratios = [], []
     for name in o.names:
         for threads in (int(t) for t in o.threads.split(",")):
-            processes = {e: Process(e, name, threads, o.peers) for e in ["einkorn"] + engines}
+            started = {e: Process(e, name, threads, o.peers) for e in ["einkorn"] + o.against.split(",")}
+            processes = {e: p for e, p in started.items() if p.first is not None}
+            engines = [e for e in processes if e != "einkorn"]
             turns = [{e: p.run(o.seconds) for e, p in processes.items()} for _ in range(o.turns)]
             for p in processes.values():
                 p.close()
