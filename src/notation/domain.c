@@ -124,7 +124,8 @@ static tid value_there(el *x, const domain *d, const places *p, tid at) {
   ex place = expr_load(x->m, at, NULL, 0, 0);
   sz by[MAX_RANK], rest = expr_as_size(x->m, place);
   for (uint32_t i = p->n; i-- > 0;) {
-    by[i] = i ? sym_mod(x->c, rest, p->dims[i]) : rest;
+    /* EXPR_NOWHERE, which is not read there, must not overflow in an index that is known when compiling */
+    by[i] = i ? sym_mod(x->c, rest, p->dims[i]) : sym_min(x->c, rest, sym_addi(x->c, p->dims[i], -1));
     if (i) rest = sym_div(x->c, rest, p->dims[i]);
   }
   digits k = {p->index, by, p->n};
