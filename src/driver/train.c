@@ -52,11 +52,10 @@ static void build(graph *g, void *env) {
   train_build(g, &t->plan, &made);
   if (t->watched) watch_values(g, (const char *const[]){"*", NULL});
   if (t->plan.evaluate || t->watched) return;
-  strvec *const from[] = {&made.parameters, &made.statistics, &made.moments, &made.frozen};
-  strvec *const to[] = {&t->made.parameters, &t->made.statistics, &t->made.moments, &t->made.frozen};
-  for (int k = 0; k < 4; k++)
+  strvec *const from[] = {&made.parameters, &made.statistics, &made.moments};
+  strvec *const to[] = {&t->made.parameters, &t->made.statistics, &t->made.moments};
+  for (int k = 0; k < 3; k++)
     for (uint32_t i = 0; i < from[k]->n; i++) vec_push(t->a, *to[k], arena_strdup(t->a, from[k]->v[i]));
-  t->made.random = made.random;
 }
 static void copy_batch(ek_trainer *t) {
   graph_given *batch = NEWN(t->a, graph_given, t->want.batch_count + 1);
@@ -549,6 +548,8 @@ static void build_again(graph *g, void *env) {
 }
 ek_code ek_trainer_compile(ek_trainer *t, const char *path, int evaluate, ek_report *report) {
   if (!t || !path) return session_null(t ? t->m->s : NULL);
+  if (!evaluate && !t->run)
+    return session_fail(t->m->s, EK_USAGE, "this trainer has no optimizer: only its evaluation can be compiled");
   const size_t n = strlen(path);
   if (n > 5 && !strcmp(path + n - 5, ".onnx"))
     return session_fail(t->m->s, EK_USAGE, "%s: a step is written as .so, .o or .c, not as a model", path);

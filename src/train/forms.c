@@ -48,9 +48,7 @@ void train_forms(graph *g, const train_plan *p, train_made *made) {
       key_in = graph_value(g, TRAIN_KEY);
       key_in->type = ET_I64, key_in->ranked = true;
       vec_push(ctx_arena(g->c), g->inputs, key_in);
-      made->random = true;
     }
     random_mask(g, n, key_in, layer++);
   }
-  if (made->statistics.n) graph_states_last(g);
 }

@@ -11,7 +11,7 @@ typedef struct builder {
   value *loss;             /* the loss */
   value *rate;             /* TRAIN_RATE */
   value *count;            /* TRAIN_COUNT */
-  value *good;             /* bool[]: the update takes place; NULL: always */
+  value *good;             /* bool[]: the update takes place */
   train_values parameters; /* what is trained */
   value **grads;           /* the gradient of each */
 } builder;
@@ -126,11 +126,10 @@ static void clip_norm(builder *b) {
   if (!(b->p->clip_norm > 0)) return;
   for (uint32_t i = 0; i < b->parameters.n; i++)
     squares[i] = add(b, "square_norm", "einkorn.train", about(b, "square", b->parameters.v[i]), &b->grads[i], 1);
-  value *in[] = {add(b, "Sum", "", "train.square", squares, b->parameters.n)};
-  node *x = graph_node(b->g, "clip_factor", "einkorn.train", "train.clip");
-  vec_push(b->a, x->in, in[0]);
-  node_set_float(b->g, x, "most", b->p->clip_norm);
-  value *factor = result(b, x, "train.factor"), *norm = result(b, x, TRAIN_NORM);
+  value *square = add(b, "Sum", "", "train.square", squares, b->parameters.n);
+  value *factor = add(b, "clip_factor", "einkorn.train", "train.factor", &square, 1);
+  node_set_float(b->g, factor->def, "most", b->p->clip_norm);
+  value *norm = result(b, factor->def, TRAIN_NORM);
   vec_push(b->a, b->g->outputs, norm);
   for (uint32_t i = 0; i < b->parameters.n; i++) {
     value *scaled[] = {b->grads[i], factor};
@@ -148,11 +147,7 @@ static value *moment(builder *b, const value *p, const char *what) {
 }
 /* The state `old` is `next` after the run, where the update takes place, and stays as it is elsewhere. */
 static void tie(builder *b, value *old, value *next) {
-  value *v = next;
-  if (b->good) {
-    value *in[] = {b->good, next, old};
-    v = add(b, "Where", "", about(b, "kept", old), in, 3);
-  }
+  value *in[] = {b->good, next, old}, *v = add(b, "Where", "", about(b, "kept", old), in, 3);
   vec_push(b->a, b->g->outputs, v);
   graph_tie(b->g, v->source, old->source);
 }
@@ -165,12 +160,10 @@ static const train_rule *rule_of(const builder *b, const value *p) {
 }
 /* A state that follows the parameter, whose next value this is. */
 static void average(builder *b, const value *p, value *next) {
-  value *old = moment(b, p, TRAIN_AVERAGE);
-  node *x = graph_node(b->g, "average", "einkorn.train", about(b, "average", p));
-  value *const in[] = {old, next, b->count};
-  for (int k = 0; k < 3; k++) vec_push(b->a, x->in, in[k]);
-  node_set_float(b->g, x, "decay", b->p->ema);
-  tie(b, old, result(b, x, about(b, "new", old)));
+  value *old = moment(b, p, TRAIN_AVERAGE), *in[] = {old, next, b->count};
+  value *v = add(b, "average", "einkorn.train", about(b, "new", old), in, 3);
+  node_set_float(b->g, v->def, "decay", b->p->ema);
+  tie(b, old, v);
 }
 static void add_update(builder *b, uint32_t i) {
   value *p = b->parameters.v[i];
@@ -200,11 +193,9 @@ static void accumulate(builder *b) {
   for (uint32_t i = 0; i < b->parameters.n; i++) {
     value *p = b->parameters.v[i], *sum = moment(b, p, "sum");
     value *in[] = {sum, b->grads[i], b->good, last};
-    node *x = graph_node(b->g, "accumulate", "einkorn.train", about(b, "accumulate", p));
-    for (int k = 0; k < 4; k++) vec_push(b->a, x->in, in[k]);
-    node_set_int(b->g, x, "batches", b->p->accumulate);
-    b->grads[i] = result(b, x, about(b, "mean", p));
-    value *next = result(b, x, about(b, "new", sum));
+    b->grads[i] = add(b, "accumulate", "einkorn.train", about(b, "mean", p), in, 4);
+    node_set_int(b->g, b->grads[i]->def, "batches", b->p->accumulate);
+    value *next = result(b, b->grads[i]->def, about(b, "new", sum));
     vec_push(b->a, b->g->outputs, next);
     graph_tie(b->g, next->source, sum->source);
   }
@@ -223,7 +214,6 @@ static void step(builder *b) {
   clip_values(b);
   clip_norm(b);
   for (uint32_t i = 0; i < b->parameters.n; i++) add_update(b, i);
-  graph_states_last(b->g);
 }
 /* Parameters become inputs. */
 static void open_parameters(builder *b) {

@@ -87,7 +87,6 @@ typedef struct train_made { /* what was made */
   strvec statistics;        /* names of the initialisers that are running statistics: states, too */
   strvec moments;           /* names of the optimiser's states, and of sums of gradients */
   strvec frozen;            /* names of the initialisers of floats that a pattern keeps */
-  bool random;              /* TRAIN_KEY is an input */
 } train_made;
 /* The graph becomes a step. Unwinds: E_USAGE, where names or attributes are wrong or nothing is trained. */
 void train_build(graph *g, const train_plan *p, train_made *made);

@@ -335,6 +335,11 @@ static void refused(void **state) {
   f->o.loss = "mse", f->o.optimizer = "sgd", f->o.freeze = NULL, f->o.batch_count = 1;
   assert_int_equal(ek_trainer_create(f->m, &f->o, &t), EK_USAGE);
   assert_non_null(strstr(ek_message(f->s), "needs the tensor 'target' beside the model's result; the batch has x"));
+  f->o.optimizer = NULL, f->o.batch_count = 2; /* it only evaluates: there is no step that could be saved */
+  t = trainer(f);
+  assert_int_equal(ek_trainer_compile(t, EK_BINARY_DIR "/test_train_step.c", 0, NULL), EK_USAGE);
+  assert_non_null(strstr(ek_message(f->s), "this trainer has no optimizer"));
+  ek_trainer_close(t);
 }
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
