@@ -125,7 +125,6 @@ static ek_code plan(ek_trainer *t) {
     read_rules(t);
     copy_batch(t);
     for (const char *const *x = t->o.dims; x && *x; x++) vec_push(t->a, t->dims, arena_strdup(t->a, *x));
-    fix_sizes(t);
     t->plan.freeze = copy_texts(t, t->want.freeze);
     t->plan.output = t->want.output ? arena_strdup(t->a, t->want.output) : NULL;
     t->plan.ema = t->want.ema;
@@ -135,10 +134,18 @@ static ek_code plan(ek_trainer *t) {
   CTX_CATCH { e = session_done(t->m->s, t->c, EK_FAILED); }
   return e;
 }
+/* The next compilation is of a step, or of an evaluation, with the sizes of t->plan.batch. */
+static ek_code prepare(ek_trainer *t, bool evaluate) {
+  volatile ek_code e = EK_OK;
+  t->plan.evaluate = evaluate;
+  CTX_TRY(t->c) { fix_sizes(t); }
+  CTX_CATCH { e = session_done(t->m->s, t->c, EK_FAILED); }
+  return e;
+}
 static ek_code compile(ek_trainer *t, bool evaluate, ek_module **code, ek_run **run) {
   const inner_options as_step = {.edit = build, .edit_env = t};
-  t->plan.evaluate = evaluate;
-  const ek_code e = compile_inner(t->m, &t->o, &as_step, code);
+  ek_code e = prepare(t, evaluate);
+  if (!e) e = compile_inner(t->m, &t->o, &as_step, code);
   return e ? e : ek_run_create(*code, t->o.threads, run);
 }
 
@@ -352,11 +359,8 @@ static bool same_sizes(const ek_trainer *t, const graph_given *want, const ek_ar
 }
 static ek_code compile_evaluation(ek_trainer *t, evaluation *made) {
   const graph_given *const of_step = t->plan.batch;
-  volatile ek_code e = EK_OK;
   t->plan.batch = made->batch;
-  CTX_TRY(t->c) { fix_sizes(t); }
-  CTX_CATCH { e = session_done(t->m->s, t->c, EK_FAILED); }
-  if (!e) e = compile(t, true, &made->code, &made->run);
+  const ek_code e = compile(t, true, &made->code, &made->run);
   t->plan.batch = of_step;
   return e;
 }
@@ -554,9 +558,6 @@ ek_code ek_trainer_compile(ek_trainer *t, const char *path, int evaluate, ek_rep
   if (n > 5 && !strcmp(path + n - 5, ".onnx"))
     return session_fail(t->m->s, EK_USAGE, "%s: a step is written as .so, .o or .c, not as a model", path);
   const inner_options as_step = {.edit = build_again, .edit_env = t};
-  volatile ek_code e = EK_OK;
-  CTX_TRY(t->c) { fix_sizes(t); }
-  CTX_CATCH { e = session_done(t->m->s, t->c, EK_FAILED); }
-  t->plan.evaluate = evaluate != 0;
+  const ek_code e = prepare(t, evaluate != 0);
   return e ? e : save_inner(t->m, &t->o, &as_step, path, report);
 }

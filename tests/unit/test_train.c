@@ -296,11 +296,17 @@ static void no_number(void **state) {
   ek_trainer *t = trainer(f);
   step(f, t, 0.1);
   const double before = tensor(t, "w")[0], moment = tensor(t, "w.M")[0];
-  f->x[0][0] = NAN;
   double loss;
+  use(f, 0, ROWS); /* an evaluation of other sizes is compiled between */
+  assert_int_equal(ek_trainer_evaluate(t, f->batch, 2, &loss), EK_OK);
+  use(f, 0, BATCH);
+  f->x[0][0] = NAN;
   assert_int_equal(ek_trainer_step(t, f->batch, 2, 0.1, &loss), EK_FAILED);
   assert_non_null(strstr(ek_message(f->s), "step 2: the loss is no number"));
   assert_true(tensor(t, "w")[0] == before && tensor(t, "w.M")[0] == moment);
+  f->x[0][0] = 1e200; /* its square is infinite */
+  assert_int_equal(ek_trainer_step(t, f->batch, 2, 0.1, &loss), EK_FAILED);
+  assert_non_null(strstr(ek_message(f->s), "the first tensor that is not finite is"));
   f->x[0][0] = 0.5;
   step(f, t, 0.1);
   assert_true(tensor(t, "w")[0] != before);
