@@ -3,20 +3,28 @@
 
     PYTHONPATH=build/python ~/peers/torch/bin/python bench/train.py time [NAME ..] [--threads 1] [--turns 7]
         [--seconds 1] [--against torch,torch.compile,jax] [--peers ~/peers] [--write docs/benchmarks.md]
+    PYTHONPATH=build/python ~/peers/torch/bin/python bench/train.py bound [NAME ..] [--threads 1] [--seconds 1]
+        [--write docs/benchmarks.md]
     PYTHONPATH=build/python ~/peers/torch/bin/python bench/train.py curve [NAME ..] [--steps 200]
         [--optimizer sgd:0.01]
 
 The models are those of bench/train_models.py. Needs the packages einkorn, onnx, numpy and torch; with --peers JAX may
 be in an environment of its own, ~/peers/jax, which needs onnx, too.
 
-time: each engine is a process that trains on one batch, which lies in memory; they take turns of --seconds. Told are
-the median milliseconds of a step, the others' over Einkorn's in the same turn (median), the milliseconds until the first
-step is done, and the working memory of Einkorn's step.
+time: each engine is a process that trains on one batch, which lies in memory, on as many processors as it has threads;
+they take turns of --seconds. Told are the median milliseconds of a step, the others' over Einkorn's in the same turn
+(median), the milliseconds until the first step is done, and the working memory of Einkorn's step.
+
+bound: Einkorn's step, kernel by kernel (einkorn explain), beside what the machine can do, measured in the same minute.
+Told are the multiply-adds per second as a share of the peak; how much of the least time that the machine allows is
+reached, where each kernel takes the longer of its operations at the peak and its bytes at their bandwidth; and each
+kind of kernel with its share of the time, and of what it takes how much is that least time.
 
 curve: the same initial weights and batches, in f64 and in f32. Told are the largest difference between Einkorn's and
 PyTorch's losses in f64, that of the weights after 20 steps, and the distances of both f32 runs from PyTorch's f64 run
 (root of the mean square over the losses)."""
 import argparse
+import json
 import os
 import statistics
 import subprocess
@@ -30,6 +38,8 @@ import tables
 import train_models
 
 RATE = 0.01
+BOUND = ("model", "threads", "step, ms", "of peak", "of the least time",
+         "kernels: share of the time (of their least time)")
 COLUMNS = ("model", "threads", "Einkorn, ms", "others, ms", "ratio", "until the first step, ms", "memory, MB")
 
 
@@ -84,7 +94,10 @@ def jax_step(name, weights, rate=RATE):
 
 # ---- time ----
 def serve(engine, name, threads):
-    """One engine: a line `first MS`, then for each line SECONDS on stdin a line with the milliseconds of the steps."""
+    """One engine: a line `first MS`, then for each line SECONDS on stdin a line with the milliseconds of the steps.
+    It may use as many processors as it has threads: XLA runs independent parts of a step in as many threads as it finds
+    processors, whatever its options say."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
     model, weights, batch = train_models.build(name)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
@@ -168,6 +181,63 @@ def time_all(o):
         tables.write(o.write, "bench/train.py", tables.head(COLUMNS) + lines)
 
 
+# ---- bound ----
+def step_model(name):
+    """A step as an ONNX model: parameters are inputs, new_NAME is the output that a state NAME becomes."""
+    from onnx import TensorProto, helper, numpy_helper
+    model, weights, batch = train_models.build(name)
+    graph, gradient = model.graph, "ai.onnx.preview.training"
+    parameters = {n: w.shape for n, w in weights.items() if n.split(".")[-1] not in ("mean", "var")}
+    graph.node.append(helper.make_node("SoftmaxCrossEntropyLoss", [graph.output[0].name, "target"], ["loss"]))
+    graph.node.append(helper.make_node("Gradient", list(parameters), ["d." + n for n in parameters], domain=gradient,
+                                       xs=list(parameters), y="loss"))
+    for node in graph.node:
+        if node.op_type == "BatchNormalization":
+            node.attribute.append(helper.make_attribute("training_mode", 1))
+    graph.initializer.append(numpy_helper.from_array(np.float32(RATE), "rate"))
+    graph.input.append(helper.make_tensor_value_info("target", TensorProto.INT64, batch["target"].shape))
+    del graph.output[:]
+    graph.output.append(helper.make_tensor_value_info("loss", TensorProto.FLOAT, []))
+    for n, shape in parameters.items():
+        graph.node.append(helper.make_node("Mul", ["d." + n, "rate"], ["step." + n]))
+        graph.node.append(helper.make_node("Sub", [n, "step." + n], ["new_" + n]))
+        graph.input.append(helper.make_tensor_value_info(n, TensorProto.FLOAT, shape))
+        graph.output.append(helper.make_tensor_value_info("new_" + n, TensorProto.FLOAT, shape))
+    model.opset_import.append(helper.make_opsetid(gradient, 1))
+    return model
+
+
+def explained(name, threads, seconds):
+    """The report of einkorn explain, as it is in JSON."""
+    import einkorn
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "step.onnx")
+        with open(path, "wb") as file:
+            file.write(step_model(name).SerializeToString())
+        return json.loads(subprocess.run(
+            [einkorn.get_program(), "explain", path, "--state", "new_*=*", "--threads", str(threads), "--seconds",
+             str(seconds), "--json"], capture_output=True, text=True, check=True).stdout)
+
+
+def bound_all(o):
+    lines = []
+    for name in o.names:
+        for threads in (int(t) for t in o.threads.split(",")):
+            r, kinds = explained(name, threads, o.seconds), {}
+            for k in r["kernels"]:
+                time_, floor = kinds.get(k["kind"], (0, 0))
+                kinds[k["kind"]] = time_ + k["ms"], floor + k["floor_ms"]
+            parts = ["%s %.0f %% (%.0f %%)" % (kind, 100 * t / r["kernels_ms"], 100 * floor / t)
+                     for kind, (t, floor) in sorted(kinds.items(), key=lambda k: -k[1][0])
+                     if t > r["kernels_ms"] / 100]
+            lines.append("| %s | %d | %.3g | %.0f %% | %.0f %% | %s |" % (
+                name, threads, r["median_ms"], r["model_ops"] / r["median_ms"] / r["machine"]["gflops"] / 1e4,
+                100 * r["floor_ms"] / r["median_ms"], ", ".join(parts)))
+            print(lines[-1], flush=True)
+    if o.write:
+        tables.write(o.write, "bench/train.py bound", tables.head(BOUND) + lines)
+
+
 # ---- curve ----
 def losses(engine, name, dtype, o):
     model, weights, batch = train_models.build(name, dtype)
@@ -204,7 +274,7 @@ def main():
     if sys.argv[1:2] == ["serve"]:
         return serve(sys.argv[2], sys.argv[3], int(sys.argv[4]))
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("command", choices=("time", "curve"))
+    p.add_argument("command", choices=("time", "bound", "curve"))
     p.add_argument("names", nargs="*", metavar="NAME", help="models (default: all): " + ", ".join(train_models.NAMES))
     p.add_argument("--threads", default="1", help="numbers of threads, with commas between (default 1)")
     p.add_argument("--turns", type=int, default=7)
@@ -217,7 +287,7 @@ def main():
     p.add_argument("--shuffle", action="store_true", help="other labels in each step")
     o = p.parse_args()
     o.names = o.names or list(train_models.NAMES)
-    return {"time": time_all, "curve": curve_all}[o.command](o)
+    return {"time": time_all, "bound": bound_all, "curve": curve_all}[o.command](o)
 
 
 if __name__ == "__main__":
