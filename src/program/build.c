@@ -254,6 +254,7 @@ program *program_build(splan *s, const char *name) {
   arena *a = s->l->a;
   memplan mem = {.plan = s};
   program_share(s, a);
+  if (s->level > 0) program_order(s);
   if (s->threads) sym_is_atom(s->m->c, s->threads, &mem.threads);
   memory_plan(&mem);
   program *p = NEW(a, program);

@@ -48,6 +48,9 @@ uint32_t program_message_bytes(const program *p); /* most that a message of a va
 /* share.c: kernels that are the same but for where in their buffers they begin become one */
 void program_share(splan *plan, arena *a);
 
+/* order.c: launches of the root block change places where less memory is live at one time then */
+void program_order(splan *s);
+
 /* weights.c */
 /* do two buffers of equal element type and size hold the same? */
 /* sets weight_bytes and weight_room of a buffer of weights */
