@@ -356,9 +356,11 @@ enum {
 /* is a loop of so many steps, each of so many operations, written out? */
 bool cost_written_out(int64_t steps, uint64_t operations);
 enum { MAX_WRITTEN_OUT = 4 };
-/* does a tile have so many values that its edge shares its code, with masks? */
-/* is a table of 256 bytes that is read cheaper than so many operations of vectors? */
+/* is a table of 256 entries that is read cheaper than so many operations of vectors? */
 bool cost_table_pays(const target *t, uint64_t operations);
+/* is it cheapest as bytes? Else entries of up to 32 bits cost as much, and they need no conversion */
+bool cost_table_in_bytes(const target *t);
+/* does a tile have so many values that its edge shares its code, with masks? */
 bool cost_shares_edge_code(uint32_t stages);
 /* is a bound worth it that leaves out `outside` of `size` places? */
 bool cost_bound_pays(int64_t outside, int64_t size);

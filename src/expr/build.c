@@ -426,7 +426,7 @@ ex expr_in_table(const emodule *m, ex load) {
       sym_kind(m->c, at) != AT_DATA)
     return 0;
   const tensor *t = xt(m, n->tensor);
-  if (t->kind != TK_CONST || et_bytes(t->type) != 1 || !sym_is_int(m->c, t->shape[0], &entries) || entries != 256)
+  if (t->kind != TK_CONST || et_bytes(t->type) > 4 || !sym_is_int(m->c, t->shape[0], &entries) || entries != 256)
     return 0;
   const ex_node *x = exn(m, sym_data_id(m->c, at));
   return x->kind == EX_OP && x->op == OP_CAST && exn(m, x->args[0])->type == ET_U8 ? x->args[0] : 0;

@@ -401,7 +401,7 @@ ex expr_reduce(emodule *m, rop op, const atom *vars, uint32_t n, ex where, ex bo
 /* an i64 value as an sz: index nodes, + - * // % min max sel over them, anything else a data atom. Range of loads
  * known from where possible */
 sz expr_as_size(emodule *m, ex e);
-/* Is it a load of one of 256 bytes of a constant, at a place that a u8 says? That u8; 0: no. */
+/* Is it a load of one of a constant's 256 elements of at most 32 bits, at a place that a u8 says? That u8; 0: no. */
 ex expr_in_table(const emodule *m, ex load);
 ex expr_from_size(emodule *m, sz e); /* inverse: an index node, or the data atom's value itself */
 /* Gives the memory of all nodes back. Tensors, stages, blocks and kernels stay, but no value may be looked at any more

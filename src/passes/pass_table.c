@@ -2,9 +2,9 @@
  *
  * A quantised model applies functions to values of eight bits, and rounds the results to eight bits again: a sigmoid, a
  * product with it. What is computed from one value that takes at most 256 whole values alone, and is whole and takes
- * at most 256 values itself, is a constant table of bytes, read at that value. Where such a value is made of others of
- * its kind, the innermost one is the index: most work is behind it. A table is read where the target does that with
- * fewer operations (cost_table).
+ * at most 256 values itself, is a constant table, read at that value. Where such a value is made of others of its kind,
+ * the innermost one is the index: most work is behind it. A table is read where the target does that with fewer
+ * operations (cost_table_pays). Its entries are bytes where the target has an instruction for these, else the values.
  *
  * The values of a table are the evaluator's, to the bit. Needs inline and integer; before kernels, which puts together
  * what is computed of one value. */
@@ -73,6 +73,11 @@ static ex byte_index(tables *k, ex index, int64_t lo) {
   const ex whole = expr_op2(m, OP_SUB, whole_as_i32(m, index), expr_i(m, ET_I32, lo + EK_PLANTED("table")));
   return simplify(k->p, expr_cast(m, ET_U8, whole));
 }
+/* Does a table hold values of this type themselves, instead of codes of a byte? */
+static bool holds_values(const tables *k, etype t) {
+  const bool whole = (et_kind(t) == K_INT || et_kind(t) == K_UINT) && et_bits(t) >= 8 && et_bits(t) <= 32;
+  return (whole || t == ET_F32) && !cost_table_in_bytes(k->p->t);
+}
 /* The value e, which is computed from `index` alone, of a table; 0: there is none. */
 static ex looked_up(tables *k, ex e, ex index) {
   emodule *m = k->m;
@@ -81,6 +86,7 @@ static ex looked_up(tables *k, ex e, ex index) {
   if (!byte_wide(k, index, &in) || !byte_wide(k, e, &out)) return 0;
   const int64_t lo = (int64_t)in.lo;
   const etype t = (etype)exn(m, e)->type, of = (etype)exn(m, index)->type;
+  const bool itself = holds_values(k, t);
   const coding as =
       t == ET_I8 ? (coding){ET_I8, 0} : (coding){ET_U8, out.lo >= 0 && out.hi <= 255 ? 0 : (int64_t)out.lo};
   const sz i = sym_var(c, "i", sym_int(c, ENTRIES));
@@ -88,11 +94,11 @@ static ex looked_up(tables *k, ex e, ex index) {
   sym_is_atom(c, i, &v);
   at_index x = {index, expr_cast(m, of, expr_index(m, sym_addi(c, i, lo)))};
   const ex value = expr_rewrite(m, e, &(ex_map){.node = replace_index, .env = &x});
-  const ex at = const_make(k->p, k->s, &v, 1, keep_code(k->p, value, as));
+  const ex at = const_make(k->p, k->s, &v, 1, itself ? value : keep_code(k->p, value, as));
   if (!at) return 0;
   const sz place = expr_as_size(m, expr_cast(m, ET_I64, byte_index(k, index, lo)));
   const ex code = expr_load(m, exn(m, at)->tensor, &place, 1, 0);
-  return t == as.type ? code : keep_value(m, code, t, as);
+  return itself || t == as.type ? code : keep_value(m, code, t, as);
 }
 /* From the root down: the largest values are taken first. */
 static void find_tables(tables *k, ex e, map *seen) {

@@ -311,6 +311,16 @@ static strided_steps steps_of(ectx *e, ex load, sz addr) {
     s.by = s.last = 0;
   return s;
 }
+/* The index of lanes in a table of 256 elements of type t: a u8 where bytes are permuted, else an i32. */
+static lv place_in_table(ectx *e, etype t, ex byte) {
+  const ltype wide = lt(ET_I32, e->lanes);
+  const ex_node *n = exn(e->m, byte);
+  if (et_bytes(t) == 1 && cost_table_in_bytes(e->p->t)) return emit_vec(e, emit_value(e, byte), ET_U8);
+  if (n->kind != EX_OP || n->op != OP_CAST || exn(e->m, n->args[0])->type != ET_I32)
+    return lb_op(&e->b, OP_CAST, wide, emit_vec(e, emit_value(e, byte), ET_U8), 0, 0);
+  return lb_op(&e->b, OP_BAND, wide, emit_vec(e, emit_value(e, n->args[0]), ET_I32),
+               lb_const(&e->b, wide, (scalar){.i = UINT8_MAX}), 0);
+}
 static evalue load_at(ectx *e, ex load, etype t, lv ptr, sz addr, lv mask, bool lanewise) {
   sz rest;
   if (!lanewise) return (evalue){lb_load(&e->b, lt(t, 1), ptr, emit_size(e, addr)), false};
@@ -335,7 +345,7 @@ static evalue load_at(ectx *e, ex load, etype t, lv ptr, sz addr, lv mask, bool 
     return (evalue){lb_load_ex(&e->b, lt(t, e->lanes), ptr, i, mask, mask ? 0 : e->count, s, 0), true};
   }
   const ex byte = mask ? 0 : expr_in_table(e->m, load);
-  if (byte) return (evalue){lb_gather(&e->b, lt(t, e->lanes), ptr, emit_vec(e, emit_value(e, byte), ET_U8), 0), true};
+  if (byte) return (evalue){lb_gather(&e->b, lt(t, e->lanes), ptr, place_in_table(e, t, byte), 0), true};
   if (!mask) mask = lane_mask(e);
   return (evalue){lb_gather(&e->b, lt(t, e->lanes), ptr, size_vec(e, addr), mask), true};
 }

@@ -132,9 +132,10 @@ static void test_turning_points(void **s) {
   target t = machine();
   const window_reduction large = {false, 112, 106, 7, 7}, small = {false, 57, 56, 2, 2};
   assert_true(cost_separate_window(&large) && !cost_separate_window(&small));
-  assert_true(cost_table_pays(&t, 25) && !cost_table_pays(&t, 24)); /* three operations for each of eight */
+  assert_true(cost_table_pays(&t, 14) && !cost_table_pays(&t, 13)); /* 1.5 for each of eight, and for the index */
+  assert_false(cost_table_in_bytes(&t));
   t.table_cost = 9;
-  assert_true(cost_table_pays(&t, 10) && !cost_table_pays(&t, 9));
+  assert_true(cost_table_pays(&t, 10) && !cost_table_pays(&t, 9) && cost_table_in_bytes(&t));
   assert_true(cost_written_out(4, 8) && !cost_written_out(4, 9) && !cost_written_out(5, 1));
   assert_true(cost_repeats(&t, false, 64, 4, 5) && !cost_repeats(&t, false, 64, 4, 6));
   assert_true(cost_repeats(&t, true, 64, 4, 12) && !cost_repeats(&t, true, 64, 4, 13));

@@ -266,6 +266,40 @@ static void tables(lmodule *m, lfunc *f, lbuild *b, const target *t) {
                lb_const(b, lt(ET_U8, 16), (scalar){.i = 0}));
   lb_store(b, y, lb_int(b, 128), lb_gather(b, lt(ET_I8, 16), p, i, odd));
 }
+/* Elements of 8, 16 and 32 bits at places that are i32. */
+static void wide_tables(lmodule *m, lfunc *f, lbuild *b, const target *t) {
+  (void)m, (void)f, (void)t;
+  const etype of[] = {ET_I8, ET_U16, ET_F32};
+  const lv ix = ptr_in(b, "ix", ET_I32);
+  for (int k = 0; k < 3; k++) {
+    const lv p = ptr_in(b, (const char *[]){"p8", "p16", "p32"}[k], of[k]),
+             y = ptr_out(b, (const char *[]){"y8", "y16", "y32"}[k], of[k]);
+    for (unsigned lanes = 2, at = 0; lanes <= 64 >> (k == 2); at += lanes, lanes *= 2)
+      lb_store(
+          b, y, lb_int(b, at),
+          lb_gather(b, lt(of[k], (uint16_t)lanes), p, lb_load(b, lt(ET_I32, (uint16_t)lanes), ix, lb_int(b, at)), 0));
+  }
+}
+static void test_wide_tables(void **s) {
+  (void)s;
+  int8_t p8[256];
+  uint16_t p16[256];
+  float p32[256];
+  int32_t ix[126];
+  for (int i = 0; i < 256; i++) p8[i] = (int8_t)(i * 37 + 11), p16[i] = (uint16_t)(i * 377), p32[i] = (float)i * 0.5f;
+  for (int i = 0; i < 126; i++) ix[i] = (i * 73 + 5) & 255;
+  EVERYWHERE_AND_C {
+    int8_t y8[126];
+    uint16_t y16[126];
+    float y32[126];
+    run_on(ti, l, wide_tables, (int64_t[]){ARG(ix), ARG(p8), ARG(y8), ARG(p16), ARG(y16), ARG(p32), ARG(y32)}, 1);
+    for (int i = 0; i < 126; i++) {
+      assert_int_equal(y8[i], p8[ix[i]]);
+      assert_int_equal(y16[i], p16[ix[i]]);
+      if (i < 62) assert_true(y32[i] == p32[ix[i]]);
+    }
+  }
+}
 static void test_tables(void **s) {
   (void)s;
   int8_t p[256];
@@ -293,21 +327,38 @@ static void roundings(lmodule *m, lfunc *f, lbuild *b, const target *t) {
     lb_store(b, y, lb_int(b, 0), lb_op(b, OP_SAT, lt(packed[k], 16), r, 0, 0));
     lb_store(b, y, lb_int(b, 16), lb_op(b, OP_SAT, lt(packed[k], 16), in, 0, 0)); /* towards 0 */
   }
+  const ltype floats = lt(ET_F32, 16);
+  const lv y = ptr_out(b, "i32", ET_I32), in = lb_load(b, floats, x, lb_int(b, 0)),
+           low = lb_op(b, OP_MAX, floats, lb_const(b, floats, (scalar){.f = -0x1p31}), in, 0),
+           both = lb_op(b, OP_MIN, floats, low, lb_const(b, floats, (scalar){.f = 2147483520}), 0);
+  lb_store(b, y, lb_int(b, 0), lb_op(b, OP_CAST, lt(ET_I32, 16), both, 0, 0));
+  lb_store(b, y, lb_int(b, 16), lb_op(b, OP_CAST, lt(ET_I32, 16), in, 0, 0));
+  lb_store(b, y, lb_int(b, 32), lb_op(b, OP_CAST, lt(ET_I32, 16), low, 0, 0)); /* no bound above */
 }
+static int32_t low_bits(double x) { return fabs(x) < 0x1p63 ? (int32_t)(uint32_t)(uint64_t)(int64_t)x : 0; }
 static void test_roundings(void **s) {
   (void)s;
-  const float x[3][16] = {
+  const float x[4][16] = {
       {0.5f, 1.5f, 2.5f, -0.5f, -1.5f, 254.5f, 255.5f, 253.5f, 127.5f, 126.5f, -128.5f, -127.5f, 0, -0.f, 77.4f, 77.6f},
       {NAN, INFINITY, -INFINITY, 2147483648.f, 4294967296.f, -2147483648.f, -4294967296.f, 3e38f, -3e38f, 1e-40f, 256,
        300, -300, 128, -129, 2147483520.f},
       {32767.5f, 32766.5f, -32768.5f, -32769, 65535, 65535.5f, 65534.5f, 65536, 70000, -70000, 99.5f, -99.5f, 1e9f,
-       -1e9f, -NAN, 12345.5f}};
-  EVERYWHERE_AND_C for (int set = 0; set < 3; set++) {
+       -1e9f, -NAN, 12345.5f},
+      {2147483904.f, -2147483904.f, 6442450944.f, -6442450944.f, 4294967808.f, 1e15f, -1e15f, 9.2e18f, -9.2e18f,
+       9.3e18f, 1e10f, -1e10f, 3e9f, -3e9f, 0.9f, -0.9f}};
+  EVERYWHERE_AND_C for (int set = 0; set < 4; set++) {
     uint8_t u8[32];
     int8_t i8[32];
     uint16_t u16[32];
     int16_t i16[32];
-    run_on(ti, l, roundings, (int64_t[]){ARG(x[set]), ARG(u8), ARG(i8), ARG(u16), ARG(i16)}, 1);
+    int32_t i32[48];
+    run_on(ti, l, roundings, (int64_t[]){ARG(x[set]), ARG(u8), ARG(i8), ARG(u16), ARG(i16), ARG(i32)}, 1);
+    for (int i = 0; i < 16; i++) {
+      const double in = x[set][i], above = isnan(in) ? in : fmax(in, -0x1p31);
+      assert_int_equal(i32[i], low_bits(isnan(in) ? in : fmin(above, 2147483520)));
+      assert_int_equal(i32[16 + i], low_bits(in));
+      assert_int_equal(i32[32 + i], low_bits(above));
+    }
     for (int i = 0; i < 32; i++) {
       const double in = x[set][i % 16], v = isnan(in) ? 0 : i < 16 ? nearbyint(in) : trunc(in);
       assert_int_equal(u8[i], fmin(fmax(v, 0), 255));
@@ -767,21 +818,14 @@ static void test_memory_ends(void **s) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_saxpy),
-                                     cmocka_unit_test(test_reversed),
-                                     cmocka_unit_test(test_matmul),
-                                     cmocka_unit_test(test_movement),
-                                     cmocka_unit_test(test_tables),
-                                     cmocka_unit_test(test_roundings),
-                                     cmocka_unit_test(test_repeated_roundings),
-                                     cmocka_unit_test(test_horizontal),
-                                     cmocka_unit_test(test_lookup),
-                                     cmocka_unit_test(test_orders),
-                                     cmocka_unit_test(test_structure),
-                                     cmocka_unit_test(test_program),
-                                     cmocka_unit_test(test_object),
-                                     cmocka_unit_test(test_c_program),
-                                     cmocka_unit_test(test_callees),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_saxpy),      cmocka_unit_test(test_reversed),
+                                     cmocka_unit_test(test_matmul),     cmocka_unit_test(test_movement),
+                                     cmocka_unit_test(test_tables),     cmocka_unit_test(test_wide_tables),
+                                     cmocka_unit_test(test_roundings),  cmocka_unit_test(test_repeated_roundings),
+                                     cmocka_unit_test(test_horizontal), cmocka_unit_test(test_lookup),
+                                     cmocka_unit_test(test_orders),     cmocka_unit_test(test_structure),
+                                     cmocka_unit_test(test_program),    cmocka_unit_test(test_object),
+                                     cmocka_unit_test(test_c_program),  cmocka_unit_test(test_callees),
                                      cmocka_unit_test(test_memory_ends)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

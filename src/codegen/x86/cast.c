@@ -124,6 +124,49 @@ static vr within(sel *e, unsigned bytes, unsigned vl, vr x, double below) {
           (mi){.op = bytes == 8 ? V_BLENDMQ : V_BLENDMD, .vl = (uint8_t)vl, .d = d, .k = k, .a = xg_zero(e), .b = x});
   return d;
 }
+/* Is it NaN, or between -2^31 and 2^31 as it is the least of a constant and the greatest of another one? */
+static bool clamped(const lfunc *f, lv v) {
+  bool bound[2] = {false};
+  for (unsigned n = 0; n < 2; n++) {
+    const linst *i = li(f, v);
+    scalar k;
+    if (i->kind != L_OP || (i->op != OP_MIN && i->op != OP_MAX)) return false;
+    const bool second = loop_const(f, i->b, &k);
+    if ((!second && !loop_const(f, i->a, &k)) || !(k.f >= -0x1p31 && k.f < 0x1p31)) return false;
+    bound[i->op == OP_MAX] = true;
+    v = second ? i->a : i->b;
+  }
+  return bound[0] && bound[1];
+}
+/* The lower 32 bits of x as a whole number. Without `clamped`, a multiple of 2^32 is taken off first, which leaves at
+ * most 2^31 of either sign and is exact; 2^31 becomes -2^31, which has the same bits. NaN, and what does not fit into
+ * 64 bits, gives 0. */
+static vr low_bits(sel *e, unsigned vl, vr x, bool in_range) {
+  if (!in_range) {
+    const vr in = within(e, 4, vl, x, 0x1p63), part = xg_new(e, RV, vl), times = xg_new(e, RV, vl);
+    xg_emit(
+        e,
+        (mi){.op = V_MULPS, .vl = (uint8_t)vl, .d = part, .a = in, .b = xg_splat_bits(e, bits_of(4, 0x1p-32), 4, vl)});
+    xg_emit(e, (mi){.op = V_RNDPS, .vl = (uint8_t)vl, .d = times, .b = part, .imm = 8});
+    x = xg_new(e, RV, vl);
+    xg_emit(e, (mi){.op = V_FNMAPS,
+                    .vl = (uint8_t)vl,
+                    .d = x,
+                    .a = times,
+                    .b = xg_splat_bits(e, bits_of(4, 0x1p32), 4, vl),
+                    .c = in});
+    return v1(e, V_TPS2DQ, vl, x);
+  }
+  if (e->avx512) {
+    const vr k = mask_of(e, 4, vl, 7, x, x), d = xg_new(e, RV, vl);
+    xg_emit(e, (mi){.op = V_TPS2DQ, .vl = (uint8_t)vl, .d = d, .b = x, .k = k, .flags = F_ZERO});
+    return d;
+  }
+  const vr k = xg_new(e, RV, vl), d = xg_new(e, RV, vl);
+  xg_emit(e, (mi){.op = V_CMPPSV, .vl = (uint8_t)vl, .d = k, .a = x, .b = x, .imm = 7});
+  xg_emit(e, (mi){.op = V_ANDPS, .vl = (uint8_t)vl, .d = d, .a = x, .b = k});
+  return v1(e, V_TPS2DQ, vl, d);
+}
 static void scalar_cast(sel *e, lv v, etype to, etype from, lv a) {
   bool ff = et_kind(from) == K_FLOAT, tf = et_kind(to) == K_FLOAT, f64 = from == ET_F64, t64 = to == ET_F64;
   vr r = xg_new(e, tf ? RV : RG, 0), x;
@@ -473,6 +516,10 @@ void xg_cast(sel *e, lv v, const linst *i) {
       n = wider(e, p, lanes, 4, 8, u ? V_UDQ2PD : V_DQ2PD);
     else
       n = narrower(e, p, lanes, 8, 4, u ? V_UQQ2PS : V_QQ2PS, false, 0);
+  } else if (ff && s.bytes == 4 && d.bytes <= 4) {
+    const bool in_range = clamped(e->f, i->a);
+    for (unsigned q = 0; q < n; q++) p[q] = low_bits(e, s.vl, p[q], in_range);
+    n = ints(e, p, lanes, n, 4, d.bytes, false);
   } else if (ff) {
     for (unsigned q = 0; q < n; q++) p[q] = within(e, s.bytes, s.vl, p[q], to == ET_I64 ? INFINITY : 0x1p63);
     if (s.bytes == 4)

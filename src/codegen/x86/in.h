@@ -33,6 +33,7 @@ enum {
   X(FLOATDQ, IS_AVX, IS_AVX, IS_AVX512F | IS_AVX512DQ, false) \
   X(SCALAR, IS_AVX, IS_AVX, IS_AVX512F, true) \
   X(LANE, IS_AVX, IS_AVX, IS_AVX512F | IS_AVX512BW, true) \
+  X(LANEDQ, IS_AVX, IS_AVX, IS_AVX512F | IS_AVX512DQ, true) \
   X(FMA, IS_AVX | IS_FMA, IS_AVX | IS_FMA, IS_AVX512F, false) \
   X(FMA1, IS_AVX | IS_FMA, IS_AVX | IS_FMA, IS_AVX512F, true) \
   X(F16C, IS_AVX | IS_F16C, IS_AVX | IS_F16C, IS_AVX512F, false) \
@@ -118,6 +119,7 @@ enum {
   X(MOVQG, 1, 1, 0x7E, 1, S_ST, T_N8, W, SCALAR) \
   X(PINSRB, 3, 1, 0x20, 0, S_3I, T_N1, 0, LANE) \
   X(PINSRW, 1, 1, 0xC4, 0, S_3I, T_N2, 0, LANE) \
+  X(PINSRD, 3, 1, 0x22, 0, S_3I, T_N4, 0, LANEDQ) \
   X(PEXTRB, 3, 1, 0x14, 0, S_STI, T_N1, 0, LANE) \
   X(PEXTRW, 3, 1, 0x15, 0, S_STI, T_N2, 0, LANE) \
   X(BCSS, 2, 1, 0x18, 0, S_2, T_N4, 0, AVX2) \

@@ -205,9 +205,40 @@ static void table_bytes(sel *e, lv v, const linst *i) {
   xg_emit(e, (mi){.op = V_BLENDMB, .vl = VL512, .d = d, .k = high, .a = half[0], .b = half[1]});
   xg_result(e, v, 1, &d);
 }
+/* Elements of at most 32 bits, by indices of 32 bits: each index leaves its vector, and each element enters another. */
+static void each_place(sel *e, lv v, const linst *i, const shp *s) {
+  static const uint16_t insert[] = {[1] = V_PINSRB, [2] = V_PINSRW, [4] = V_PINSRD};
+  const shp x = xg_shape(e, li(e->f, i->b)->type);
+  const form from = xg_form(e, i->a);
+  const unsigned per = 16u / s->bytes;
+  vr p[4 * PARTS], four = 0, two = 0, done = 0;
+  unsigned n = 0;
+  for (unsigned l = 0; l < s->lanes; l++) {
+    if (l % 4 == 0) four = xg_sub(e, xg_part(e, i->b, l / x.per), x.vl, l % x.per * 4, 16);
+    if (l % 2 == 0)
+      xg_emit(e, (mi){.op = V_MOVQG, .d = two = xg_new(e, RG, 0), .a = xg_sub(e, four, VL128, l % 4 * 4, 8)});
+    const form at = xg_var(l % 2 ? xg_gopi(e, G_SHR, two, 32) : xg_g1(e, G_ZX32, two)),
+               place = xg_add(e, &from, &at, s->bytes);
+    const mi m = {.op = insert[s->bytes],
+                  .d = xg_new(e, RV, VL128),
+                  .a = l % per ? done : xg_zero(e),
+                  .m = xg_address(e, &place),
+                  .imm = l % per};
+    xg_emit(e, m);
+    done = m.d;
+    if (l % per == per - 1 || l + 1 == s->lanes) p[n++] = done;
+  }
+  for (unsigned q = 0; q < s->n; q++) p[q] = xg_join(e, p + q * (n / s->n), n / s->n, 16);
+  xg_result(e, v, s->n, p);
+}
 static void gather(sel *e, lv v, const linst *i, const shp *s) {
   spread o;
   vr p[2 * PARTS], m[PARTS];
+  if (s->cls == RV && s->bytes <= 4 && i->type.elem != ET_BOOL && !i->mask && !i->stride &&
+      li(e->f, i->b)->type.elem == ET_I32) {
+    each_place(e, v, i, s);
+    return;
+  }
   if (e->vbmi && s->cls == RV && s->bytes == 1 && s->n == 1 && !i->mask && li(e->f, i->b)->type.elem == ET_U8) {
     table_bytes(e, v, i);
     return;
