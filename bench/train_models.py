@@ -1,5 +1,6 @@
 """Models to train: each as ONNX, as an exporter writes it for inference, and as functions of the same weights in
-PyTorch and in JAX. `build(name, type)` gives (ONNX model, weights by name, batch), all from fixed seeds."""
+PyTorch and in JAX. `build(name, type, ..)` gives (ONNX model, weights by name, batch), all from fixed seeds; further
+arguments are the model's sizes."""
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
@@ -65,7 +66,7 @@ def lenet(n):
 STAGES = ((64, 1), (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1))
 
 
-def resnet18(n):
+def resnet18(n, batch=32):
     x, i = n.op("Relu", n.norm("stem.n", n.conv("stem.c", "x", 3, 64, 3, 1, 1), 64)), 64
     for k, (o, s) in enumerate(STAGES):
         b = "b%d." % k
@@ -73,7 +74,7 @@ def resnet18(n):
         y = n.norm(b + "n1", n.conv(b + "c1", y, o, o, 3, 1, 1), o)
         x = n.norm(b + "nd", n.conv(b + "cd", x, i, o, 1, s, 0), o) if s > 1 else x
         x, i = n.op("Relu", n.op("Add", y, x)), o
-    return n.linear("fc", n.op("Flatten", n.op("GlobalAveragePool", x)), 512, 10), (32, 3, 32, 32), (32,), 10
+    return n.linear("fc", n.op("Flatten", n.op("GlobalAveragePool", x)), 512, 10), (batch, 3, 32, 32), (batch,), 10
 
 
 def lstm(n, steps=100, batch=32, size=256):
@@ -122,9 +123,9 @@ def unet(n, size=32):
     return n.conv("out", a, 16, 5, 1, bias=True), (8, 3, size, size), (8, size, size), 5
 
 
-def build(name, dtype=np.float32):
+def build(name, dtype=np.float32, **sizes):
     n = Net(dtype)
-    out, shape, labels, classes = globals()[name](n)
+    out, shape, labels, classes = globals()[name](n, **sizes)
     random = np.random.default_rng(1)
     words = name == "transformer"
     x = random.integers(0, classes, shape) if words else random.standard_normal(shape).astype(dtype)

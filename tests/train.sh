@@ -105,6 +105,11 @@ kill -TERM $pid; wait $pid
 if [ $? -eq 130 ] && ls stopped/step-*.safetensors >/dev/null; then ok; else bad 'SIGTERM ends with a checkpoint'; fi
 says 0 'continues stopped/step-' "${learn[@]}" --epochs 1 --resume stopped -o stopped.onnx
 
+# ---- the same bits with any number of threads ----
+for n in 1 2 3; do says 0 'written' "${plain[@]}" --of logits --reproducible --threads $n -o threads$n.onnx; done
+same threads1.onnx threads2.onnx
+same threads1.onnx threads3.onnx
+
 # ---- checkpoints ----
 says 2 'has checkpoints of a training: --resume points.checkpoints' "${learn[@]}" -o points.onnx
 says 2 'of another training: its batch is 16, now it is 8' "${learn[@]}" --batch 8 --validate 0.25 --resume \

@@ -274,6 +274,9 @@ typedef struct ek_options {
    * the compiler would decide for these kernels. EK_USAGE, with line and column: what cannot be followed */
   const char *schedule;
   const char *schedule_name; /* what messages call this text, such as a file; NULL: "schedule" */
+  /* 1: the same bits with any number of threads, of runs and of training steps: sums whose order would follow from
+   * where a thread's part begins have another one. EK_USAGE: `schedule` states such an order */
+  int reproducible;
 } ek_options;
 EK_API void ek_options_init(ek_options *o);                     /* the defaults */
 EK_API void ek_options_init_sized(ek_options *o, size_t bytes); /* the same of a struct of so many bytes */

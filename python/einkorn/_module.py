@@ -104,7 +104,7 @@ def _schedule(schedule):
 
 def _options(dims=None, threads=0, target=None, precision="model", accuracy="default", ops=None, cache=None,
              memory_limit=0, progress=None, optimize=3, codegen="auto", watch=None, unchecked=False, evaluate=0,
-             compile_threads=0, compile_memory=0, states=None, schedule=None):
+             compile_threads=0, compile_memory=0, states=None, schedule=None, reproducible=False):
     """A dict as the extension reads it."""
     return {"dims": _dims(dims), "threads": threads, "target": None if target is None else os.fspath(target),
             "precision": _choice("precision", precision, _PRECISION),
@@ -112,6 +112,7 @@ def _options(dims=None, threads=0, target=None, precision="model", accuracy="def
             "cache": "" if cache is True else None if cache in (None, False) else os.fspath(cache),
             "memory_limit": _bytes_number("memory_limit", memory_limit), "progress": progress, "optimize": optimize,
             "codegen": _choice("codegen", codegen, _CODEGEN), "watch": list(watch or []), "unchecked": int(unchecked),
+            "reproducible": int(reproducible),
             "evaluate": evaluate, "compile_threads": compile_threads,
             "states": ["%s=%s" % both for both in (states or {}).items()],
             "compile_memory": _bytes_number("compile_memory", compile_memory), "log": _log,
@@ -137,8 +138,9 @@ def compile(model, *, dims=None, threads=0, target=None, precision="model", accu
                   contents of the initialiser of that name. A * in both names stands for the same text in all that
                   fit. See Module.reset, snapshot and restore
     more          optimize (0 to 3), codegen ("auto", "llvm"), watch (names of tensors that become outputs),
-                  unchecked (no check of indices), compile_threads, compile_memory, schedule (schedules of kernels
-                  as module.show("schedule") gives them: a text, or a file's path)
+                  unchecked (no check of indices), reproducible (the same bits with any number of threads),
+                  compile_threads, compile_memory, schedule (schedules of kernels as module.show("schedule") gives
+                  them: a text, or a file's path)
 
     Raises an EinkornError, such as ModelError, UnsupportedError or ShapeError. Ctrl-C ends it.
     """

@@ -45,7 +45,8 @@ bool options_from(PyObject *dict, options *out) {
       !option_int(dict, "compile_threads", &o->compile_threads) || !option_int(dict, "accuracy", &accuracy) ||
       !option_int(dict, "precision", &precision) || !option_int(dict, "codegen", &codegen) ||
       !option_int(dict, "evaluate", &o->evaluate) || !option_int(dict, "profile", &o->profile) ||
-      !option_int(dict, "unchecked", &o->unchecked) || !option_number(dict, "memory_limit", &o->memory_limit))
+      !option_int(dict, "unchecked", &o->unchecked) || !option_int(dict, "reproducible", &o->reproducible) ||
+      !option_number(dict, "memory_limit", &o->memory_limit))
     return false;
   o->accuracy = (ek_accuracy)accuracy, o->precision = (ek_precision)precision, o->codegen = (ek_codegen)codegen;
   o->target = option_text(dict, "target");

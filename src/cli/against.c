@@ -279,6 +279,7 @@ static void own_start(contest *t, bool cached, double *ms, double *memory) {
     vec_push(k->a, v, "--accuracy"), vec_push(k->a, v, k->accuracy == EK_ACCURACY_FAST ? "fast" : "strict");
   if (k->precision) vec_push(k->a, v, "--precision"), vec_push(k->a, v, "bf16");
   if (k->unchecked) vec_push(k->a, v, "--unchecked");
+  if (k->reproducible) vec_push(k->a, v, "--reproducible");
   if (k->schedule) vec_push(k->a, v, "--schedule"), vec_push(k->a, v, k->schedule);
   if (k->codegen) vec_push(k->a, v, "--codegen"), vec_push(k->a, v, "llvm");
   if (!cached) vec_push(k->a, v, "--no-cache");

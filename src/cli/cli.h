@@ -136,6 +136,7 @@ typedef struct cli {
   bool verify;               /* --verify */
   bool no_cache;             /* --no-cache */
   bool unchecked;            /* --unchecked */
+  bool reproducible;         /* --reproducible */
   const char *schedule;      /* --schedule; NULL: none */
   bool frames;               /* --frames */
   bool passes;               /* --passes */

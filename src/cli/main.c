@@ -159,7 +159,7 @@ ek_options compile_options(cli *k) {
   o.precision = (ek_precision)k->precision;
   o.codegen = (ek_codegen)k->codegen;
   o.evaluate = k->passes_eval ? 2 : k->promote ? 3 : k->eval;
-  o.unchecked = k->unchecked;
+  o.unchecked = k->unchecked, o.reproducible = k->reproducible;
   if (k->schedule) {
     bytes text;
     if (!file_map(k->c, k->schedule, &text)) ctx_unwind(k->c);

@@ -191,6 +191,8 @@ const option options[] = {
      "who makes the machine code: llvm, or Einkorn itself wherever it can (default), in a fiftieth of the time"},
     {"unchecked", 0, NULL, O_FLAG, AT(unchecked), CMD_CODE,
      "indices that data bring are not checked: one that is out of range gives some values instead of an error"},
+    {"reproducible", 0, NULL, O_FLAG, AT(reproducible), CMD_CODE | CMD_BOTH,
+     "the same bits with any number of threads"},
     {"schedule", 0, "FILE", O_TEXT, AT(schedule), CMD_CODE | RARE,
      "schedules of kernels, as `einkorn show MODEL --stage schedule` prints them: what the file states replaces what "
      "the compiler would decide"},

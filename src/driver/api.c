@@ -241,6 +241,7 @@ bool options_read(ctx *c, const ek_session *s, const ek_options *given, pipe_opt
                      .narrow = o.precision == EK_PRECISION_BF16,
                      .only_llvm = o.codegen == EK_CODEGEN_LLVM,
                      .unchecked = o.unchecked != 0,
+                     .reproducible = o.reproducible != 0,
                      .compile_threads = (uint32_t)default_threads(o.compile_threads),
                      .target = o.target,
                      .fuel = o.fuel,

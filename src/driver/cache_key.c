@@ -101,7 +101,8 @@ const char *cache_key(ctx *c, const ek_model *m, const pipe_opts *o, uint8_t mod
   const target *t = target_get(c, o->target ? o->target : "host");
   if (!t || !t->here) return NULL;
   put_target(&b, t);
-  sb_fmt(&b, "\noptimise %d%s%s%s%s", o->level, o->unchecked ? " unchecked" : "",
+  sb_fmt(&b, "\noptimise %d%s%s%s%s%s", o->level, o->unchecked ? " unchecked" : "",
+         o->reproducible ? " reproducible" : "",
          o->strict ? " strict"
          : o->fast ? " fast"
                    : "",

@@ -250,7 +250,8 @@ bool pipe_program(pipeline *p) {
                      .strict = p->o.strict,
                      .unread = p->unread,
                      .no_reuse = p->o.no_reuse,
-                     .record = p->o.record};
+                     .record = p->o.record,
+                     .reproducible = p->o.reproducible};
   if (p->o.schedules && p->o.level == 0)
     ctx_fail(p->c, E_USAGE, "schedules are followed from optimisation level 1 on; level 0 has plain loops");
   if (p->o.schedules) {

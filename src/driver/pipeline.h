@@ -49,6 +49,7 @@ typedef struct pipe_opts {
   const char *skip;           /* expr passes left out, by name, with spaces between */
   bool verify;                /* every pass's result is verified */
   bool unchecked;             /* no checks of the indices that data bring */
+  bool reproducible;          /* no order of a sum follows from the number of threads */
   bool strict;                /* no pass that regroups sums beyond reassociation */
   bool fast;                  /* an error of 1e-3 of a tensor's largest value is allowed */
   bool narrow;                /* products may be of bf16 */

@@ -17,18 +17,28 @@ bool nest_adds_pairs(emodule *m, const nest *n, uint32_t i) {
   const int64_t ext = sym_int_or(m->c, sym_extent(m->c, vars->v[vars->n - 1]), 1);
   return ext > 2 && (ext % 2 == 0 || EK_PLANTED("schedule-finish"));
 }
+/* Do the rows begin where a thread's part does, and not at whole tiles? Then the number of threads decides how many
+ * rows are in the tile of a row. */
+static bool rows_begin_anywhere(nest *n) {
+  const nvar *rows = nest_rows(n);
+  return rows->lo && !rows->one_block && (!rows->unit || rows->unit % n->mr);
+}
 /* A tile of few sums waits for each of them from step to step: of an open number of rows, which has tiles of every
- * height, the few have two accumulators each, of every second point. */
+ * height, the few have two accumulators each, of every second point. The order of a sum then follows from the height
+ * of its tile. */
 static void decide_accumulators(kctx *k, nest *n) {
+  const bool one_only = k->p->reproducible && rows_begin_anywhere(n) && !EK_PLANTED("schedule-reproducible");
   bool any = false;
   for (uint32_t i = 0; i < n->stages.n; i++) any |= n->row.var && !n->lane_reduced && nest_adds_pairs(k->m, n, i);
   if (!any) return;
   const directive *d = stated(k, &n->stages, P_ACCUMULATORS);
   const bool two = d && kernel_number(k, d, d->words.v[0], 1, 2) == 2;
   if (d && two != (d->words.n == 2)) kernel_refuse(k, d, "expected 1, or 2 and the most sums of such a tile");
+  if (two && one_only)
+    kernel_refuse(k, d, "the number of threads decides where tiles of rows begin, and reproducible bits are asked for");
   if (d && !EK_PLANTED("follow-accumulators"))
     n->paired_sums = two ? (uint32_t)kernel_number(k, d, d->words.v[1], 1, MAX_TILE) : 0;
-  else if (!sym_is_int(k->c, n->row.extent, NULL))
+  else if (!one_only && !sym_is_int(k->c, n->row.extent, NULL))
     n->paired_sums = WAITING_SUMS;
   directive *made = kernel_record_new(k, &n->stages, P_ACCUMULATORS);
   kernel_record_number(k, made, n->paired_sums ? 2 : 1);

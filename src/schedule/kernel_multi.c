@@ -97,7 +97,7 @@ static void local_layout(kctx *k, uint32_t si) {
 
 static void confine(const kctx *k, nvar *v) {
   const shared_block *b = v->var ? shared_block_of(k, v->var) : NULL;
-  if (b && b->lo) v->lo = b->lo, v->hi = b->hi, v->unit = b->unit ? b->unit : b->size;
+  if (b && b->lo) v->lo = b->lo, v->hi = b->hi, v->unit = b->unit ? b->unit : b->size, v->one_block = !b->unit;
 }
 static void whole_tiles(ectx *e, nvar *v, int64_t tile) {
   ltype i64 = lt(ET_I64, 1);

@@ -29,6 +29,8 @@ typedef struct nvar {
   lv hi;
   /* lo and hi are multiples of it, in values, unless hi is the end of the extent; 0: no such number is known */
   int64_t unit;
+  /* lo..hi is a block with a size of its own, the same whichever chunks a thread gets */
+  bool one_block;
 } nvar;
 typedef VEC(nvar) nvars;
 /* An operand of a group that lies packed in panels, and where the panel at work begins. */

@@ -53,7 +53,7 @@ splan *schedule_module(emodule *m, const target *t, schedule_opts o) {
   p->l = loop_module(m->c, ctx_arena(m->c));
   p->t = t;
   p->level = level, p->strict = o.strict, p->unread = o.unread, p->no_reuse = o.no_reuse;
-  p->record = o.record, p->stated = o.stated;
+  p->record = o.record, p->stated = o.stated, p->reproducible = o.reproducible;
   vec_push(p->l->a, p->buffers, ((buffer){0}));
   storage_separate(p);
   schedule_states(p);

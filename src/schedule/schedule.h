@@ -185,6 +185,7 @@ typedef struct splan {
   bool strict;         /* constants keep all their bits */
   bool no_reuse;       /* every kernel is scheduled, equal ones too */
   bool record;         /* launches get the record of their kernel */
+  bool reproducible;   /* no order of a sum follows from where a thread's part begins */
   map *hashes;         /* kernel_hash -> how many kernels had it so far; NULL: nobody asks */
   schedules *stated;   /* schedules that are given; NULL: none */
   int level;           /* optimisation level; 0: no vectors, no tiles: plain loops in index order */
@@ -226,6 +227,7 @@ typedef struct schedule_opts {
   bool unread;       /* nobody will ask for the weights' contents */
   bool no_reuse;     /* every kernel is scheduled, equal ones too: the program is the same, but takes longer to make */
   bool record;       /* launches get the record of their kernel */
+  bool reproducible; /* no order of a sum follows from where a thread's part begins */
   schedules *stated; /* schedules that are given; each must be of some kernel. NULL: none */
 } schedule_opts;
 /* Chooses layouts, makes buffers, and schedules every kernel (a stage that belongs to no kernel, as at level 0, is a

@@ -83,7 +83,7 @@ class Digits(unittest.TestCase):
 
     def test_options(self):
         for options in ({"threads": 1}, {"accuracy": "strict"}, {"optimize": 0}, {"memory_limit": "1G"},
-                        {"unchecked": True}, {"evaluate": 1}, {"schedule": "schedules 1\n"}):
+                        {"unchecked": True}, {"reproducible": True}, {"evaluate": 1}, {"schedule": "schedules 1\n"}):
             with self.subTest(**options):
                 self.close(einkorn.compile(DIGITS, **options)(self.x[:3]), 3)
 

@@ -1,6 +1,7 @@
 """The Python package: einkorn.train. Run by tests/package.sh, with EINKORN_SOURCE the folder of the sources. Needs
 numpy. tests/unit/test_train.c has more of what a step computes."""
 import gc
+import importlib.util
 import io
 import os
 import resource
@@ -146,6 +147,32 @@ class Steps(unittest.TestCase):
         with self.assertRaisesRegex(einkorn.FailedError, "step 1: the loss is no number"):
             t.step(d, 0.1)
         self.same(t, Plain())
+
+
+@unittest.skipUnless(importlib.util.find_spec("onnx"), "the package onnx is missing")
+class Threads(unittest.TestCase):
+    """With reproducible=True a training has the same bits with any number of threads."""
+    SIZES = {"lstm": {"steps": 12, "batch": 16, "size": 64}, "transformer": {"layers": 2, "width": 96, "steps": 32},
+             "unet": {"size": 16}, "resnet18": {"batch": 4}}
+
+    def weights(self, path, batch, threads):
+        t = Trainer(path, loss="cross_entropy", optimizer="adamw", batch=batch, threads=threads, reproducible=True)
+        for _ in range(20):
+            t.step(batch, lr=0.001)
+        return {name: w.tobytes() for name, w in t.state_dict().items() if isinstance(w, np.ndarray)}
+
+    def test_bits(self):
+        sys.path.insert(0, os.path.join(os.environ["EINKORN_SOURCE"], "bench"))
+        import train_models
+        for name in train_models.NAMES:
+            model, _, batch = train_models.build(name, **self.SIZES.get(name, {}))
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "model.onnx")
+                with open(path, "wb") as file:
+                    file.write(model.SerializeToString())
+                one = self.weights(path, batch, 1)
+                self.assertGreater(len(one), 4)
+                self.assertEqual(one, self.weights(path, batch, 2))
 
 
 class Fit(unittest.TestCase):

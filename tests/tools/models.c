@@ -13,6 +13,7 @@
  *           within 0.05 and 5 % of the references, or 2 % of their largest value; and within 1 % of the largest value
  *           of what the evaluator makes of the passes' module, which rounds the same tensors
  *   fast    as jit, with --accuracy fast: within 1e-3 of each reference's largest value, or as exact as others
+ *   bits    as jit, with --reproducible: the same bits with 1, 2, 3 and 4 threads
  *
  * References: NAME.npz, NAME.v*.npz and NAME.ref*.npz beside NAME.onnx. Models over 200 M multiply-adds are too
  * slow for eval and passes, which are then skipped. Compiled modes check also that
@@ -34,9 +35,23 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-typedef enum { M_EVAL, M_PASSES, M_O0, M_JIT, M_BF16, M_FAST, M_LIKELY, M_CACHE, M_SO, M_C, M_ONNX, MODES } mode;
-static const char *const mode_names[MODES] = {"eval",   "passes", "O0", "jit", "bf16", "fast",
-                                              "likely", "cache",  "so", "c",   "onnx"};
+typedef enum {
+  M_EVAL,
+  M_PASSES,
+  M_O0,
+  M_JIT,
+  M_BF16,
+  M_FAST,
+  M_BITS,
+  M_LIKELY,
+  M_CACHE,
+  M_SO,
+  M_C,
+  M_ONNX,
+  MODES
+} mode;
+static const char *const mode_names[MODES] = {"eval", "passes", "O0",    "jit", "bf16", "fast",
+                                              "bits", "likely", "cache", "so",  "c",    "onnx"};
 static const int64_t eval_limit = 200 * 1000 * 1000;
 static bool verbose;
 static const char *tolerances;
@@ -61,6 +76,7 @@ typedef struct subject {
   const char *path, *base, *work;
   mode m;
   strvec refs;
+  uint64_t bits; /* hash of the outputs of the last run */
 } subject;
 
 /* Finds references in the folder of the model: base.npz, base.v*.npz, base.ref*.npz. */
@@ -197,6 +213,7 @@ static bool get_module(subject *u, ek_model *model, ek_module **code) {
   o.evaluate = u->m == M_EVAL ? 1 : u->m == M_PASSES ? 2 : 0;
   if (u->m == M_BF16) o.precision = EK_PRECISION_BF16;
   if (u->m == M_FAST) o.accuracy = EK_ACCURACY_FAST;
+  o.reproducible = u->m == M_BITS;
   if (u->m == M_LIKELY) s = open_sizes(u, model), o.dims = dims;
   for (uint32_t i = 0; i < s.n; i++) dims[i] = arena_fmt(u->a, "%s=0:%lld:100000", s.name[i], (long long)s.value[i]);
   if (u->m == M_CACHE) {
@@ -308,6 +325,20 @@ static double largest(const ndarray *d) {
   }
   return most;
 }
+static uint64_t hash_outputs(ek_module *code, ek_run *r, const bound *b) {
+  uint64_t h = 0;
+  for (int32_t i = 0; i < b->no; i++) {
+    ek_tensor_info t;
+    int64_t dims[EK_MAX_RANK];
+    int32_t rank;
+    ek_module_output(code, i, &t);
+    ek_run_output_dims(r, i, dims, &rank);
+    size_t n = ek_type_bytes(t.type);
+    for (int32_t k = 0; k < rank; k++) n *= (size_t)dims[k];
+    h = hash_bytes(b->out[i], n, h);
+  }
+  return h;
+}
 static bool compare(arena *a, ek_module *code, ek_run *r, const npz *z, bound *b, criterion k, char *why, size_t room) {
   bool any = b->no == 0;
   for (int32_t i = 0; i < b->no; i++) {
@@ -368,6 +399,7 @@ static bool one_run(subject *u, ek_module *code, ek_run *r, const npz *z, criter
   double began = now_ms();
   if (ok && execute(r, &b)) ok = (snprintf(why, room, "%s", ek_run_message(r)), false);
   ok = ok && compare(u->a, code, r, z, &b, k, why, room);
+  if (ok) u->bits = hash_outputs(code, r, &b);
   if (ok && u->m > M_PASSES) {
     int64_t bytes = 0;
     symbol_set(&s, "threads", ek_run_threads(r));
@@ -449,7 +481,8 @@ static void one_mode(subject *u) {
     return;
   }
   const bool both = u->m == M_JIT || u->m == M_BF16 || u->m == M_LIKELY || u->m == M_CACHE || u->m == M_SO;
-  for (int threads = 1; threads <= (both ? 2 : 1); threads++) {
+  uint64_t *one = NEWN(u->a, uint64_t, u->refs.n); /* of each reference: the bits of one thread */
+  for (int threads = 1; threads <= (u->m == M_BITS ? 4 : both ? 2 : 1); threads++) {
     ek_run *r;
     if (ek_run_create(code, threads, &r)) {
       say_fail("run", ek_message(u->s));
@@ -460,10 +493,14 @@ static void one_mode(subject *u) {
                  *what = arena_fmt(u->a, "%s, %d thread%s", slash ? slash + 1 : u->refs.v[i], threads,
                                    threads > 1 ? "s" : "");
       say_at(what);
-      if (one_reference(u, code, r, u->refs.v[i], small, why, sizeof why))
-        say_pass();
-      else
+      const bool right = one_reference(u, code, r, u->refs.v[i], small, why, sizeof why);
+      if (threads == 1) one[i] = u->bits;
+      if (!right)
         say_fail(what, why);
+      else if (u->m == M_BITS && u->bits != one[i])
+        say_fail(what, "other bits than with 1 thread");
+      else
+        say_pass();
     }
     ek_run_destroy(r);
   }
@@ -547,7 +584,7 @@ static void end(job *j, int status) {
   remove_tree(j->work);
 }
 int main(int argc, char **argv) {
-  const char *modes = "eval passes O0 jit bf16 fast likely cache so c";
+  const char *modes = "eval passes O0 jit bf16 fast bits likely cache so c";
   int jobs = 2, opt;
   unsigned limit = 120;
   while ((opt = getopt(argc, argv, "j:m:t:k:v")) != -1) {

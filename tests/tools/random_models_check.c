@@ -4,8 +4,8 @@
  * 8 bits or less on the way, the evaluator as it is. Allowed are a few roundings of an output's largest value, and four
  * times what moving everything by a rounding does to it. Half of the models are compiled with the default accuracy,
  * whose forms of products may be off by 1e-4 of an output's largest value: a hundred roundings. The evaluator itself is
- * held against the reference, too; then code of the levels of optimisation, in one thread and in several, and what is
- * saved as a library and as C. */
+ * held against the reference, too; then code of the levels of optimisation, in one thread and in several, with the same
+ * bits (--reproducible), and what is saved as a library and as C. */
 #include "random_models.h"
 #include "onnx/onnx.h"
 /* after loop.h, whose L_SET <fcntl.h> has as a macro */
@@ -21,6 +21,7 @@ typedef struct trial {
   ndarray *want; /* for each value; data NULL: not known */
   char *why;
   size_t room;
+  uint64_t bits; /* hash of the outputs of the last run */
   bool refused;
   bool forms; /* what runs may have products in other forms */
   bool open;  /* the reference is of fixed sizes, the run of open ones: a product of a size and a float attribute, which
@@ -65,6 +66,7 @@ static ndarray as_wide(arena *a, const ndarray *d, const ndarray *like) {
 }
 /* What the outputs of a run are: kept as the reference, or compared with it. */
 static bool results(trial *t, ek_run *r, const char *way, bool keep) {
+  t->bits = 0;
   for (uint32_t v = 1; v <= t->m->values.n; v++) {
     if (!model_output(t->m, v)) continue;
     ek_array got;
@@ -72,6 +74,7 @@ static bool results(trial *t, ek_run *r, const char *way, bool keep) {
     if (ek_run_get_output(r, value_name(t->m, v), &got)) return fail(t, way, ek_run_message(r));
     ndarray d = {.type = et_from_onnx((int)got.type), .rank = (uint32_t)got.rank, .data = got.data, .bytes = got.bytes};
     memcpy(d.dims, got.dims, (size_t)got.rank * sizeof *d.dims);
+    t->bits = hash_bytes(got.data, got.bytes, t->bits);
     if (!keep && t->m->values.v[v - 1].type == ET_STR) d = as_wide(ctx_arena(t->m->c), &d, &t->want[v - 1]);
     if (keep) {
       d.data = arena_dup(ctx_arena(t->m->c), d.data, d.bytes + 1);
@@ -112,14 +115,20 @@ static ek_options options(const model *m) {
   o.optimize = m->seed % 8 == 1 ? 1 : m->seed % 8 == 2 ? 2 : 3;
   return o;
 }
+static bool same_bits(trial *t, uint64_t one) {
+  return t->bits == one || fail(t, "threads", "other bits than with one");
+}
 static bool compiled(trial *t, const char *way, ek_options o, int threads, bool keep) {
   ek_module *code;
+  o.reproducible = threads > 1;
   if (ek_compile(t->loaded, &o, &code)) {
     t->refused = strstr(ek_message(t->s), "a size does not fit into 64 bits") != NULL;
     return fail(t, way, ek_message(t->s));
   }
   t->forms = !o.evaluate && o.accuracy != EK_ACCURACY_STRICT;
-  bool ok = run(t, code, way, 1, keep) && (threads < 2 || run(t, code, "threads", threads, keep));
+  bool ok = run(t, code, way, 1, keep);
+  const uint64_t one = t->bits;
+  ok = ok && (threads < 2 || (run(t, code, "threads", threads, keep) && same_bits(t, one)));
   ek_module_close(code);
   return ok;
 }

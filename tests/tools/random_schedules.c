@@ -1,5 +1,6 @@
 /* random_schedules: random schedules of the kernels and tensors of models. What is legal must give the values of the
- * evaluator, with 1 and 2 threads; what is refused must say why, at the line that asked for it.
+ * evaluator, and the same bits with 1, 2 and 3 threads (--reproducible); what is refused must say why, at the line that
+ * asked for it.
  *
  *   random_schedules [-j JOBS] [-n TRIALS] [-s SEED] [-p PRIMITIVE] [-t TARGET] [-l PERCENT] [-v] MODEL.onnx...
  *
@@ -20,7 +21,7 @@
 #include "check.h"
 #include "draw_schedule.h"
 
-enum { MAX_JOBS = 64, SECONDS = 60, MODEL_SECONDS = 3600, MOST_PORTS = 256 };
+enum { MAX_JOBS = 64, SECONDS = 60, MODEL_SECONDS = 3600, MOST_PORTS = 256, MOST_THREADS = 3 };
 static const int64_t eval_limit = 50 * 1000 * 1000;
 static int only = -1;
 static const char *machine;
@@ -113,17 +114,35 @@ static bool compile(subject *u, int threads, int evaluate, const char *text, ek_
   ek_options o;
   ek_options_init(&o);
   o.threads = threads, o.compile_threads = 1, o.target = machine, o.schedule = text, o.evaluate = evaluate;
+  o.reproducible = 1;
   return !ek_compile(u->m, &o, code);
 }
-/* Compiled with a text (NULL: the default schedule) it gives the right values; else why not. */
-static bool is_right(subject *u, const char *text, int threads, bool *compiled, char *why, size_t room) {
+static bool same_bits(ek_run *r, const buffers *b, const buffers *first, char *why, size_t room) {
+  for (int32_t i = 0; i < b->no; i++)
+    if (memcmp(b->out[i], first->out[i], ek_run_output_bytes(r, i)) != 0)
+      return snprintf(why, room, "output %d has other bits than with 1 thread", i), false;
+  return true;
+}
+/* Compiled with a text (NULL: the default schedule) it gives the right values, with 1 to `most` threads the same bits;
+ * else why not. */
+static bool is_right(subject *u, const char *text, int most, bool *compiled, char *why, size_t room) {
   ek_module *code = NULL;
-  ek_run *r = NULL;
-  buffers got;
-  *compiled = compile(u, threads, 0, text, &code);
+  buffers first = {0};
+  *compiled = compile(u, most, 0, text, &code);
   if (!*compiled) return snprintf(why, room, "%s", ek_message(u->s)), false;
-  return !ek_run_create(code, threads, &r) && run_on(ctx_arena(u->c), r, code, &u->inputs, &got, why, room) &&
-         same_values(u, code, r, &got, why, room);
+  for (int threads = 1; threads <= most; threads++) {
+    ek_run *r = NULL;
+    buffers got;
+    const int n = snprintf(why, room, "%d threads: ", threads);
+    if (ek_run_create(code, threads, &r) ||
+        !run_on(ctx_arena(u->c), r, code, &u->inputs, &got, why + n, room - (size_t)n))
+      return false;
+    if (threads == 1) first = got;
+    if (!(threads == 1 ? same_values(u, code, r, &got, why + n, room - (size_t)n)
+                       : same_bits(r, &got, &first, why + n, room - (size_t)n)))
+      return false;
+  }
+  return true;
 }
 static void load_kernels(subject *u) {
   pipeline *p = pipe_new(u->c, &(pipe_opts){.level = 3, .compile_threads = 1, .target = machine, .record = true});
@@ -175,20 +194,18 @@ static void judge(subject *u, verdict *v) {
   if (!v->changed) return;
   v->code = 2;
   if (verbose) printf("%s seed %llu:\n%s", u->path, (unsigned long long)v->seed, text.s), fflush(stdout);
-  for (int threads = 1; threads <= 2; threads++) {
-    char why[400] = "";
-    bool compiled;
-    if (is_right(u, text.s, threads, &compiled, why, sizeof why)) continue;
-    const char *at = strstr(why, of->k ? "error: kernel " : "error: tensor "),
-               *colon = at ? strstr(at + 7, ": ") : NULL;
-    if (!compiled && colon && !strncmp(why, "schedule:", 9)) {
-      v->code = 1;
-      general_reason(of, colon + 2, v->why, sizeof v->why);
-    } else
-      snprintf(v->why, sizeof v->why, "%d threads: %.*s", threads, (int)sizeof v->why - 24, why);
+  char why[400] = "";
+  bool compiled;
+  if (is_right(u, text.s, MOST_THREADS, &compiled, why, sizeof why)) {
+    v->code = 0;
     return;
   }
-  v->code = 0;
+  const char *at = strstr(why, of->k ? "error: kernel " : "error: tensor "), *colon = at ? strstr(at + 7, ": ") : NULL;
+  if (!compiled && colon && !strncmp(why, "schedule:", 9)) {
+    v->code = 1;
+    general_reason(of, colon + 2, v->why, sizeof v->why);
+  } else
+    snprintf(v->why, sizeof v->why, "%s", why);
 }
 
 /* ---- all trials -------------------------------------------------------------------------------- */

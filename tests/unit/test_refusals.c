@@ -317,6 +317,10 @@ static const row rows[] = {
      "given:6:3: kernel k0: split: at most 3 variables are split"},
     {"scan_lstm", "x86-64-v3", "schedules 1\nkernel k6 {\n  split n.2 3\n}\n",
      "given:3:3: kernel k6: split: 3: expected a multiple of the "},
+    {ROLLS, "x86-64-v3", K0 "  nest e {\n    rows h\n    accumulators 2 6\n  }\n}\n",
+     "given:5:5: kernel k0: accumulators: the number of threads decides where tiles of rows begin, and reproducible "
+     "bits "
+     "are asked for"},
     {ROLLS, "x86-64-v3", K0 "  split none\n  roll h2 6\n}\n",
      "given:4:3: kernel k0: roll: a kernel that rolls is not split"},
     {PRODUCT, "x86-64-v3", K0 "  nest y", "given:3:9: schedule: expected `{`, found the end of the text"},
@@ -357,8 +361,8 @@ static const char *error_of(const row *r, arena *to) {
       emodule *m = expr_parse(c, pc_constants(ctx_arena(c), r->formulas), "formulas");
       if (!m) ctx_unwind(c);
       expr_optimise(m, 3, &(expr_observer){.skip = "widen"});
-      const splan *s =
-          schedule_module(m, target_get(c, r->target), (schedule_opts){.level = 3, .record = true, .stated = given});
+      const schedule_opts o = {.level = 3, .record = true, .reproducible = true, .stated = given};
+      const splan *s = schedule_module(m, target_get(c, r->target), o);
       if (getenv("EK_SHOW"))
         for (uint32_t i = 0; i < s->launches.n; i++) {
           sbuf b = sbuf_new(ctx_arena(c));
