@@ -58,7 +58,9 @@ fi
 tier accuracy "$here/accuracy.sh" -b "$build"
 [ "$fuzz" = -f ] || tier joined "$here/random_peer.sh" -b "$build" -n 2000 # downloads
 tier peers "$here/peers.sh" -b "$build" -j "$jobs" -n 4
-tier gradients "$here/gradients.sh" -b "$build"
+many= # instances of each definition
+[ "$fuzz" = -f ] || many="-n 100 -s 1000"
+tier gradients "$here/gradients.sh" -b "$build" $many
 tier planted "$here/planted.sh" -b "$build" -j "$jobs"
 [ "$fuzz" = -f ] || tier found "$here/planted.sh" -b "$build" -j "$jobs" -r 6
 tier train "$here/train.sh" -k 20 -b "$build"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Gradients of all definitions and of the models of tests/models against central differences; docs/operators.md against
-# what the definitions say; and every row of it that has a gradient against what was compared:
-# a definition by itself, what is no definition (sequences, optionals, If, Loop, Scan) in a model.
+# Gradients and second derivatives of all definitions, and gradients of the models of tests/models, against central
+# differences; docs/operators.md against what the definitions say; and every row of it that has a gradient against what
+# was compared: a definition by itself, what is no definition (sequences, optionals, If, Loop, Scan) in a model.
 #   tests/gradients.sh [-b BUILD] [-n INSTANCES] [-s SEED]
 here=$(cd "$(dirname "$0")" && pwd)
 build=$here/../build n=20 seed=1
@@ -9,7 +9,7 @@ while getopts b:n:s: o; do case $o in b) build=$OPTARG;; n) n=$OPTARG;; s) seed=
 cmake --build "$build" --target grad_all grad_models einkorn >/dev/null ||
   { echo "FAIL grad_all and grad_models do not build"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
 compared=" "
-out=$("$build/grad_all" -p -v -n "$n" -s "$seed")
+out=$("$build/grad_all" -2 -p -v -n "$n" -s "$seed")
 grep -E ' (FAIL|no instance|no finite instance|nowhere smooth) ' <<<"$out"
 for d in $(awk '$2 == "ok" || $2 == "zero" { print $1 }' <<<"$out"); do compared+="$d "; done
 read -r passed _ failed _ skipped _ <<<"$(tail -1 <<<"$out")"

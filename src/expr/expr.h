@@ -344,8 +344,8 @@ typedef struct stated_call {
   const tid *args;   /* tensors that it was called with */
   const tid *outs;   /* results; 0: not wanted */
   const bool *given; /* per argument: its adjoint comes from `give` */
-  /* appends stages that compute the adjoints of the given arguments */
-  void (*give)(void *env, emodule *m, uint32_t block, const tid *args, const tid *adjoints, tid *out);
+  /* appends stages that compute the adjoints of the given arguments, from args and outs or what stands for them */
+  void (*give)(void *env, emodule *m, uint32_t block, const tid *args, const tid *outs, const tid *adjoints, tid *out);
   void *env; /* handed to give */
 } stated_call;
 

@@ -449,11 +449,36 @@ static bool slides(inv *z, ex e) { /* Does the load read at something else than 
     if (!sym_is_int(z->c, n->args[i], NULL) && !sym_is_atom(z->c, n->args[i], &a)) return true;
   return n->otherwise != 0;
 }
+static bool reads_data(inv *z, ex e) {
+  u32vec loads = {0};
+  expr_loads(z->m, e, z->g->a, &loads);
+  return loads.n > 0;
+}
+/* Can it be evaluated before the values that data give to variables are known to be in range? */
+static bool before_data(inv *z, ex e) {
+  for (uint32_t i = 0; i < z->nu; i++)
+    if (z->u[i].guard && sym_uses_kind(z->c, z->u[i].to, AT_DATA) && uses(z, e, z->u[i].v)) return false;
+  return true;
+}
+/* Conditions in the order of evaluation, what makes the next readable first: `conds`, ranges of variables; equations of
+ * indices alone; where the contribution counts, for data may be readable only there; `late`, ranges of variables that
+ * data give, as soon as something needs them; equations with data. */
+static void order_conditions(inv *z, const u32vec *late, u32vec *conds) {
+  const mask when = z->k->when;
+  uint32_t first = 0;
+  while (first < when.n && before_data(z, when.v[first].e)) first++;
+  for (uint32_t i = 0; i < z->conds.n; i++)
+    if (!reads_data(z, z->conds.v[i])) vec_push(z->g->a, *conds, z->conds.v[i]);
+  if (first) vec_push(z->g->a, *conds, mask_ex(z->g, (mask){first, when.v}));
+  for (uint32_t i = 0; i < late->n; i++) vec_push(z->g->a, *conds, late->v[i]);
+  if (first < when.n) vec_push(z->g->a, *conds, mask_ex(z->g, (mask){when.n - first, when.v + first}));
+  for (uint32_t i = 0; i < z->conds.n; i++)
+    if (reads_data(z, z->conds.v[i])) vec_push(z->g->a, *conds, z->conds.v[i]);
+}
 static void assemble(inv *z) {
   emodule *m = z->m;
   factors f = {0};
   const contrib *k = z->k;
-  /* conditions in the order of evaluation: what makes the next readable first */
   u32vec red = {0}, conds = {0}, late = {0};
   atom from[MAX_UNKNOWNS + 1];
   sz to[MAX_UNKNOWNS + 1];
@@ -486,9 +511,7 @@ static void assemble(inv *z) {
       vec_push(z->g->a, conds, guard);
   }
   if (z->f) from[n] = z->f->t, to[n++] = z->f->t_of_u;
-  for (uint32_t i = 0; i < late.n; i++) vec_push(z->g->a, conds, late.v[i]);
-  for (uint32_t i = 0; i < z->conds.n; i++) vec_push(z->g->a, conds, z->conds.v[i]);
-  if (mask_ex(z->g, k->when)) vec_push(z->g->a, conds, mask_ex(z->g, k->when));
+  order_conditions(z, &late, &conds);
   ex body = 0, where = 0, outside = 0;
   for (uint32_t i = 0; i < f.n; i++)
     f.v[i] = expr_subst_vars(m, f.zeroed[i] ? with_zero(z, f.v[i]) : f.v[i], from, to, n);

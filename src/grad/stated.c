@@ -26,6 +26,13 @@ bool grad_stated_live(gr *g, tid out) {
     if (s->given[k] && g->given[s->args[k]]) return true;
   return false;
 }
+/* What the stages of a stated gradient read of a given argument: the tensor behind the copy, through which they can be
+ * differentiated in their turn. */
+static tid behind(gr *g, tid copy) {
+  const tensor *t = xt(g->m, copy);
+  const ex value = t->kind == TK_STAGE ? xs(g->m, t->stage)->value : 0;
+  return value && exn(g->m, value)->kind == EX_LOAD ? exn(g->m, value)->tensor : copy;
+}
 tid grad_stated(gr *g, tid in) {
   emodule *m = g->m;
   uint32_t i = g->call_in[in] - 1;
@@ -38,7 +45,9 @@ tid grad_stated(gr *g, tid in) {
     for (uint32_t k = 0; k < s.nouts; k++)
       if (s.outs[k] && !adj[k] && et_kind(xt(m, s.outs[k])->type) == K_FLOAT) adj[k] = grad_zeros(g, s.outs[k]);
     g->stated[i] = NEWN(g->a, tid, s.nargs + 1);
-    s.give(s.env, m, g->block, s.args, adj, g->stated[i]);
+    tid *args = NEWN(g->a, tid, s.nargs + 1);
+    for (uint32_t k = 0; k < s.nargs; k++) args[k] = s.given[k] ? behind(g, s.args[k]) : s.args[k];
+    s.give(s.env, m, g->block, args, s.outs, adj, g->stated[i]);
   }
   for (uint32_t k = 0; k < s.nargs; k++)
     if (s.args[k] == in) return g->stated[i][k];

@@ -467,7 +467,7 @@ static uint32_t outputs(el *x, val *out) {
 uint32_t elaborate(el *parent, const opdef *d, val *args, uint32_t nargs, const kwarg *kw, const val *kwv, uint32_t nkw,
                    uint32_t nout, const arg *want, val *out, const ast *at) {
   if (parent->depth > 16) el_fail(parent, E_MODEL, at->line, at->col, "operators call each other more than 16 deep");
-  bool states = parent->keep && has_gradient(d);
+  bool states = parent->keep && !parent->grad && has_gradient(d);
   if (states) args = stated_inputs(parent, d, args, nargs);
   el *x = NEW(parent->a, el);
   *x = (el){.c = parent->c,

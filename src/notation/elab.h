@@ -122,10 +122,11 @@ typedef struct el {
 } el;
 typedef struct gradient { /* a stated gradient is wanted: adjoints of the outputs in, of the inputs out */
   const val *adjoints;    /* per output: its adjoint */
-  uint32_t nout;          /* number of outputs */
-  uint32_t nin;           /* number of inputs */
-  const arg *want;        /* per input: is its adjoint wanted? */
-  val *out;               /* per input: its adjoint, where wanted */
+  const val *results; /* per output: what the call gave, to be read in place of what is computed again; NULL: none */
+  uint32_t nout;      /* number of outputs */
+  uint32_t nin;       /* number of inputs */
+  const arg *want;    /* per input: is its adjoint wanted? */
+  val *out;           /* per input: its adjoint, where wanted */
 } gradient;
 typedef struct known_values {
   const sz *values;            /* the elements as sizes, row-major; 0: not known; NULL: use floats */

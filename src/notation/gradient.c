@@ -3,8 +3,10 @@
  * When a definition that states gradients is called, the inputs they are stated for are copied, so that what this call
  * reads of them is told from all other reads, and the call is noted in the module (`stated` of expr.h). Whoever
  * differentiates asks the note: the definition is elaborated once more, with the adjoints of its outputs at hand and
- * the clauses run behind its stages. What it computes of the forward pass a second time is merged with the first by the
- * passes. The call's own values live in the arena of the call, which is kept therefore.
+ * the clauses run behind its stages, this time without copies: the adjoints are ordinary stages of the inputs, and of
+ * the results that the call gave, so that second derivatives go through them. What is computed of the forward pass a
+ * second time is merged with the first by the passes. The call's own values live in the arena of the call, which is
+ * kept therefore.
  */
 #include "notation/elab.h"
 #include <string.h>
@@ -25,6 +27,10 @@ void run_gradients(el *x, gradient *g) {
   const opdef *d = x->d;
   for (uint32_t i = 0; i < d->nout && i < g->nout; i++)
     bind_global(x, intern(x->c, arena_fmt(x->a, "d%s", d->out[i].name)), R_TENSOR, g->adjoints[i]);
+  for (uint32_t i = 0; g->results && i < d->nout && i < g->nout; i++) {
+    binding *own = g->results[i].kind == V_TEN && !d->out[i].variadic ? find_global(x, d->out[i].name) : NULL;
+    if (own) own->v = g->results[i];
+  }
   for (uint32_t i = 0; i < d->nin && i < g->nin; i++) {
     const param *p = &d->in[i];
     if (!g->want[i].want) continue;
@@ -89,7 +95,8 @@ static val with_tensor(arena *a, const nten *like, tid t) {
   n->t = t, n->uniform = false, n->stage = 0, n->read = true;
   return v_ten(n);
 }
-static void give(void *env, emodule *m, uint32_t block, const tid *args, const tid *adjoints, tid *out) {
+static void give(void *env, emodule *m, uint32_t block, const tid *args, const tid *outs, const tid *adjoints,
+                 tid *out) {
   call *k = env;
   el *x = NEW(k->parent.a, el);
   *x = k->parent;
@@ -97,7 +104,7 @@ static void give(void *env, emodule *m, uint32_t block, const tid *args, const t
   uint32_t mark = sym_mark(m->c);
   contents_frame(x);
   val *a = NEWN(x->a, val, k->nargs + 1), *adj = NEWN(x->a, val, k->nouts + 1),
-      *dummy = NEWN(x->a, val, k->asked + k->d->nout + 1);
+      *results = NEWN(x->a, val, k->nouts + 1), *dummy = NEWN(x->a, val, k->asked + k->d->nout + 1);
   arg *want = NEWN(x->a, arg, k->nargs + 1);
   for (uint32_t i = 0; i < k->nargs; i++) {
     a[i] = k->args[i].kind == V_TEN && args[i] ? with_tensor(x->a, k->args[i].p.t, args[i]) : k->args[i];
@@ -106,8 +113,14 @@ static void give(void *env, emodule *m, uint32_t block, const tid *args, const t
   for (uint32_t i = 0; i < k->nouts; i++) {
     adj[i] = k->outs[i] && adjoints[i] ? with_tensor(x->a, k->outs[i], adjoints[i]) : v_none();
     if (adj[i].kind == V_TEN) adj[i].p.t->values = NULL, adj[i].p.t->floats = NULL;
+    results[i] = k->outs[i] && outs[i] ? with_tensor(x->a, k->outs[i], outs[i]) : v_none();
   }
-  gradient g = {.adjoints = adj, .nout = k->nouts, .nin = k->nargs, .want = want, .out = NEWN(x->a, val, k->nargs + 1)};
+  gradient g = {.adjoints = adj,
+                .results = results,
+                .nout = k->nouts,
+                .nin = k->nargs,
+                .want = want,
+                .out = NEWN(x->a, val, k->nargs + 1)};
   x->grad = &g;
   elaborate(x, k->d, a, k->nargs, k->kw, k->kwv, k->nkw, k->asked, NULL, dummy, &k->at);
   for (uint32_t i = 0; i < k->nargs; i++) out[i] = want[i].want ? g.out[i].p.t->t : 0;

@@ -1,16 +1,18 @@
 /* grad_all: every definition's gradient against central differences, in f64, by the evaluator.
  *
- *   grad_all [-n INSTANCES] [-t TRIES] [-s SEED] [-p] [-v] [NAME...]
+ *   grad_all [-n INSTANCES] [-t TRIES] [-s SEED] [-2] [-p] [-v] [NAME...]
  *
  * For each definition of the library (or those named) random legal calls are made from its signature
- * (src/notation/instance.h): shapes, attributes, contents. The call's outputs of floating type are weighted with random
- * seeds and summed; the derived adjoint of every floating input is compared with (f(x+h) - f(x-h)) / 2h at a few
- * places. Places where differences of two step widths disagree (a kink within the step), or where the sum is so large
- * that its rounding hides them, do not count. Definitions are differentiated as they stand, but with `f32` read as
- * `f64`, so that differences are exact enough (those that ask for f32's bits or random numbers: as they stand). -p:
- * also after the passes. A definition without any floating input or output, or whose floating inputs are values known
- * when compiling, has no gradient and is skipped, by that property. One line per definition with -v; at the end `N
- * passed, N failed, N skipped`, counted by definition.
+ * (src/notation/instance.h): shapes, attributes, contents. The call's outputs of floating type are weighted with
+ * random seeds and summed; the derived adjoint of every floating input is compared with (f(x+h) - f(x-h)) / 2h at a
+ * few places. -2: then the adjoints are weighted and summed in their turn, and what is derived of this sum for every
+ * floating input, and for the seeds, is compared with its differences: second derivatives. Places where differences of
+ * two step widths disagree (a kink within the step), or where the sum is so large that its rounding hides them, do not
+ * count. Definitions are differentiated as they stand, but with `f32` read as `f64`, so that differences are exact
+ * enough (those that ask for f32's bits or random numbers: as they stand). -p: also after the passes. A definition
+ * without any floating input or output, or whose floating inputs are values known when compiling, has no gradient and
+ * is skipped, by that property. One line per definition with -v; at the end `N passed, N failed, N skipped`, counted
+ * by definition.
  */
 #include "eval/eval.h"
 #include "passes/passes.h"
@@ -26,7 +28,7 @@
 enum { SAMPLES = 5, MAX_ELEMENTS = 600 };
 static uint32_t instances = 12, tries = 6000;
 static uint64_t first_seed = 1;
-static bool verbose, passes;
+static bool verbose, passes, second;
 
 typedef struct tally {
   uint32_t legal, floats, refused, compared, nonzero, kinks, singular, instances;
@@ -34,13 +36,18 @@ typedef struct tally {
   char why[400];
   bool failed;
 } tally;
+/* One differentiation: of the sum of outs, weighted by seeds, by wrt. */
+typedef struct level {
+  tid outs[OPINST_MAX], seeds[OPINST_MAX], wrt[2 * OPINST_MAX], adj[2 * OPINST_MAX];
+  ndarray weights[OPINST_MAX], got[2 * OPINST_MAX], *x[2 * OPINST_MAX]; /* of the seeds; of adj; of wrt */
+  uint32_t nout, nw;
+} level;
 typedef struct check {
   ctx *c;
   const opdef *d;
   opinst i;
-  tid outs[OPINST_MAX], seeds[OPINST_MAX], wrt[OPINST_MAX], adj[OPINST_MAX];
-  ndarray sv[OPINST_MAX], got[OPINST_MAX];
-  uint32_t of[OPINST_MAX], nout, nw;
+  level of[2];    /* the call, and its adjoints */
+  uint32_t depth; /* which of them is looked at */
   tally *t;
 } check;
 
@@ -77,31 +84,36 @@ static void fail(check *k, const char *fmt, ...) {
   k->t->failed = true;
   if (getenv("GRAD_TEXT")) fprintf(stderr, "%s\n%s\n", k->t->why, text_of(k->i.m));
 }
-static evaluation *start(check *k, arena *a, bool seeds) {
+static evaluation *start(check *k, arena *a) {
   evaluation *v = expr_eval_new(k->i.m, a, 1);
   for (uint32_t i = 0; i < k->i.nin; i++)
     if (k->i.in[i].present && xt(k->i.m, k->i.in[i].t)->kind == TK_INPUT)
       expr_eval_input(v, k->i.in[i].t, &k->i.data[i]);
-  for (uint32_t i = 0; seeds && i < k->nout; i++) expr_eval_input(v, k->seeds[i], &k->sv[i]);
+  for (uint32_t at = 0; at <= k->depth; at++)
+    for (uint32_t i = 0; i < k->of[at].nout; i++)
+      if (k->of[at].seeds[i]) expr_eval_input(v, k->of[at].seeds[i], &k->of[at].weights[i]);
   return v;
 }
 static double loss(check *k) {
+  const level *l = &k->of[k->depth];
   arena *a = arena_new(k->c);
-  evaluation *v = start(k, a, false);
+  evaluation *v = start(k, a);
   double sum = 0;
-  for (uint32_t o = 0; o < k->nout; o++) {
-    const ndarray *y = expr_eval_get(v, k->outs[o]);
-    for (int64_t i = 0; i < elements(y); i++) sum += ((const double *)y->data)[i] * ((const double *)k->sv[o].data)[i];
+  for (uint32_t o = 0; o < l->nout; o++) {
+    const ndarray *y = expr_eval_get(v, l->outs[o]);
+    for (int64_t i = 0; i < elements(y); i++)
+      sum += ((const double *)y->data)[i] * ((const double *)l->weights[o].data)[i];
   }
   arena_free(a);
   return sum;
 }
-/* The forward pass runs and gives finite numbers. */
+/* What is differentiated is small and has finite values; draws its weights. */
 static bool forward(check *k) {
-  evaluation *v = start(k, ctx_arena(k->c), false);
+  level *l = &k->of[k->depth];
+  evaluation *v = start(k, ctx_arena(k->c));
   int64_t all = 0;
-  for (uint32_t o = 0; o < k->nout; o++) {
-    const ndarray *y = expr_eval_get(v, k->outs[o]);
+  for (uint32_t o = 0; o < l->nout; o++) {
+    const ndarray *y = expr_eval_get(v, l->outs[o]);
     if (elements(y) > MAX_ELEMENTS) return false;
     all += elements(y);
     ndarray s = *y;
@@ -111,12 +123,13 @@ static bool forward(check *k) {
       w[i] = 2 * uniform() - 1;
     }
     s.data = w;
-    k->sv[o] = s;
+    l->weights[o] = s;
   }
   return all > 0;
 }
 static void compare(check *k, uint32_t w) {
-  ndarray *x = &k->i.data[k->of[w]];
+  const level *l = &k->of[k->depth];
+  ndarray *x = l->x[w];
   double *p = (double *)(uintptr_t)x->data;
   int64_t n = elements(x);
   for (int64_t q = 0; q < SAMPLES && q < n; q++) {
@@ -128,7 +141,7 @@ static void compare(check *k, uint32_t w) {
     }
     p[at] = keep;
     double one = (f[4] - f[0]) / (2 * h), two = (f[3] - f[1]) / h, right = (f[4] - f[2]) / h, left = (f[2] - f[0]) / h,
-           got = ((const double *)k->got[w].data)[at];
+           got = ((const double *)l->got[w].data)[at];
     double scale = fmax(1, fmax(fabs(one), fabs(got))), e = fabs(got - two) / scale;
     double noise = 4e-16 * fabs(f[2]) / h; /* what the sums' own rounding makes of a difference */
     if (!isfinite(one) || fabs(one - two) > 3e-7 * scale || fabs(right - left) > 1e-2 * scale || noise > 1e-6 * scale) {
@@ -143,62 +156,92 @@ static void compare(check *k, uint32_t w) {
     if (fabs(two) > 1e-7) k->t->nonzero++;
     if (e > k->t->worst) k->t->worst = e;
     if (!(e <= 2e-6))
-      fail(k, "adjoint of %s at %lld is %.10g, differences give %.10g", xt(k->i.m, k->wrt[w])->name, (long long)at, got,
-           two);
+      fail(k, "%sadjoint of %s at %lld is %.10g, differences give %.10g", k->depth ? "second " : "",
+           xt(k->i.m, l->wrt[w])->name, (long long)at, got, two);
   }
 }
 static void after_passes(check *k) {
   emodule *m = k->i.m;
-  u32vec which = {0}; /* per output: the input whose adjoint it is. A pass may compute it in another tensor */
+  VEC(const ndarray *) was = {0}; /* per output: the adjoint's value. A pass may compute it in another tensor */
   m->outputs.n = 0;
   for (tid t = 1; t < m->tensors.n; t++) xt(m, t)->output = false;
-  for (uint32_t i = 0; i < k->nw; i++) {
-    if (xt(m, k->adj[i])->kind == TK_INPUT || xt(m, k->adj[i])->kind == TK_CONST) continue;
-    xt(m, k->adj[i])->output = true;
-    vec_push(m->a, m->outputs, ((io){k->adj[i], "d"}));
-    vec_push(m->a, which, i);
-  }
+  for (uint32_t at = 0; at <= k->depth; at++)
+    for (uint32_t i = 0; i < k->of[at].nw; i++) {
+      tensor *t = xt(m, k->of[at].adj[i]);
+      if (t->kind == TK_INPUT || t->kind == TK_CONST || t->output) continue;
+      t->output = true;
+      vec_push(m->a, m->outputs, ((io){k->of[at].adj[i], "d"}));
+      vec_push(m->a, was, &k->of[at].got[i]);
+    }
   expr_optimise(m, 1, NULL);
   if (!expr_verify(m, "passes")) {
     fail(k, "after the passes: %s", first_error(k->c));
     return;
   }
-  evaluation *v = start(k, ctx_arena(k->c), true);
+  evaluation *v = start(k, ctx_arena(k->c));
   for (uint32_t i = 0; i < m->outputs.n; i++) {
-    const uint32_t w = which.v[i];
     const ndarray *y = expr_eval_get(v, m->outputs.v[i].t);
     for (int64_t q = 0; q < elements(y); q++) {
-      double a = ((const double *)y->data)[q], b = ((const double *)k->got[w].data)[q];
+      double a = ((const double *)y->data)[q], b = ((const double *)was.v[i]->data)[q];
       if (a != b && !(fabs(a - b) <= 1e-9 * fmax(1, fabs(b))) && !(isnan(a) && isnan(b)))
-        fail(k, "after the passes the adjoint of input %u at %lld is %.12g, was %.12g", w, (long long)q, a, b);
+        fail(k, "after the passes adjoint %u at %lld is %.12g, was %.12g", i, (long long)q, a, b);
     }
   }
 }
-static void one(check *k) {
+/* The adjoints of the level that is looked at, compared with differences; false: refused or wrong. */
+static bool differentiate(check *k) {
   emodule *m = k->i.m;
-  for (uint32_t o = 0; o < k->nout; o++) {
-    const tensor y = *xt(m, k->outs[o]);
-    k->seeds[o] = expr_tensor(m, TK_INPUT, y.type, y.shape, y.rank, "seed", NULL);
-    vec_push(m->a, m->inputs, ((io){k->seeds[o], "seed"}));
+  level *l = &k->of[k->depth];
+  for (uint32_t o = 0; o < l->nout; o++) {
+    const tensor y = *xt(m, l->outs[o]);
+    l->seeds[o] = expr_tensor(m, TK_INPUT, y.type, y.shape, y.rank, k->depth ? "weight" : "seed", NULL);
+    vec_push(m->a, m->inputs, ((io){l->seeds[o], xt(m, l->seeds[o])->name}));
   }
-  if (!grad_reverse(m, 0, k->outs, k->seeds, k->nout, k->wrt, k->nw, k->adj)) {
+  if (!grad_reverse(m, 0, l->outs, l->seeds, l->nout, l->wrt, l->nw, l->adj)) {
     k->t->refused++;
-    if (!k->t->failed) fail(k, "%s", first_error(k->c));
-    return;
+    fail(k, "%s%s", k->depth ? "second derivative: " : "", first_error(k->c));
+    return false;
   }
   if (!expr_verify(m, "grad")) {
     fail(k, "%s", first_error(k->c));
-    return;
+    return false;
   }
-  evaluation *v = start(k, ctx_arena(k->c), true);
-  for (uint32_t w = 0; w < k->nw; w++) k->got[w] = *expr_eval_get(v, k->adj[w]);
+  evaluation *v = start(k, ctx_arena(k->c));
+  for (uint32_t w = 0; w < l->nw; w++) l->got[w] = *expr_eval_get(v, l->adj[w]);
+  for (uint32_t w = 0; w < l->nw; w++) compare(k, w);
+  return !k->t->failed;
+}
+/* The adjoints become what is differentiated, by the inputs and by the seeds. False: they are not finite. */
+static bool descend(check *k) {
+  const level *from = &k->of[0];
+  level *l = &k->of[1];
+  for (uint32_t w = 0; w < from->nw; w++) {
+    l->outs[l->nout++] = from->adj[w];
+    l->x[l->nw] = from->x[w], l->wrt[l->nw++] = from->wrt[w];
+  }
+  for (uint32_t o = 0; o < from->nout; o++) {
+    l->x[l->nw] = &k->of[0].weights[o];
+    l->wrt[l->nw++] = from->seeds[o];
+  }
+  k->depth = 1;
+  return forward(k);
+}
+static void one(check *k) {
+  if (!differentiate(k)) return;
+  if (second) {
+    if (!descend(k)) {
+      k->depth = 0;
+      return;
+    }
+    if (!differentiate(k)) return;
+  }
   k->t->instances++;
-  for (uint32_t w = 0; w < k->nw; w++) compare(k, w);
-  if (passes && !k->t->failed) after_passes(k);
+  if (passes) after_passes(k);
 }
 static void attempt(ctx *c, const oplib *lib, const opdef *d, uint64_t seed, tally *t) {
   uint32_t mark = diag_mark(c);
   check *k = NEW(ctx_arena(c), check);
+  level *l = &k->of[0];
   k->c = c, k->d = d, k->t = t;
   if (!notation_instance(c, lib, d, seed,
                          (opinst_opts){.types = 1u << ET_F64 | 1u << ET_I64 | 1u << ET_I32 | 1u << ET_BOOL,
@@ -207,14 +250,14 @@ static void attempt(ctx *c, const oplib *lib, const opdef *d, uint64_t seed, tal
     return;
   t->legal++;
   for (uint32_t i = 0; i < k->i.nout; i++)
-    if (k->i.out[i].present && k->i.out[i].want && k->i.out[i].type == ET_F64) k->outs[k->nout++] = k->i.out[i].t;
+    if (k->i.out[i].present && k->i.out[i].want && k->i.out[i].type == ET_F64) l->outs[l->nout++] = k->i.out[i].t;
   for (uint32_t i = 0; i < k->i.nin; i++) {
     const arg *a = &k->i.in[i];
     if (!a->present || a->type != ET_F64 || xt(k->i.m, a->t)->kind != TK_INPUT) continue;
-    k->of[k->nw] = i;
-    k->wrt[k->nw++] = a->t;
+    l->x[l->nw] = &k->i.data[i];
+    l->wrt[l->nw++] = a->t;
   }
-  if (!k->nout || !k->nw) return;
+  if (!l->nout || !l->nw) return;
   t->floats++;
   volatile bool runs = false;
   CTX_TRY(c) { runs = forward(k); }
@@ -299,6 +342,8 @@ int main(int argc, char **argv) {
       verbose = true;
     else if (!strcmp(argv[i], "-p"))
       passes = true;
+    else if (!strcmp(argv[i], "-2"))
+      second = true;
     else if (!strcmp(argv[i], "-n") && i + 1 < argc)
       instances = (uint32_t)atoi(argv[++i]);
     else if (!strcmp(argv[i], "-t") && i + 1 < argc)
@@ -306,7 +351,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(argv[i], "-s") && i + 1 < argc)
       first_seed = (uint64_t)atoll(argv[++i]);
     else
-      return fprintf(stderr, "usage: grad_all [-n INSTANCES] [-t TRIES] [-s SEED] [-p] [-v] [NAME...]\n"), 2;
+      return fprintf(stderr, "usage: grad_all [-n INSTANCES] [-t TRIES] [-s SEED] [-2] [-p] [-v] [NAME...]\n"), 2;
   }
   ctx *c = ctx_new();
   oplib *lib = library(c, true);

@@ -397,6 +397,10 @@ static void second(void **state) { /* what comes out is a module like any other 
                "2, 2") "stage h: f64 [t, i<2] recurrence s1 = tanh((sum[k<2] (load h[t - 1, k] else 0.1f64) * r[i, k]) "
                        "+ x[t, i])\nstage y: f64 [q<4, j<2] = h[q, j]\n" OUT,
         -1, 1, 1, true);
+  text_(c, "writing under a condition, twice",
+        IN("a", "6")
+            INT("j", "4") "stage y: f64 [i<4] = 0.5f64\n  update [k<4] y[{j[k]}] := a[k] * a[k] if j[k] > 0i64\n" OUT,
+        -1, 1, 4, true);
   text_(c, "greatest, twice", IN("a", "4, 5") "stage y: f64 [i<4] = max[k<5] a[i, k] * a[i, k]\n" OUT, -1, 1, 1, true);
 }
 static void combining(void **state) { /* *=, max=, min=: alone, after another update, with zeros */
@@ -980,12 +984,46 @@ static void with_stated(void **state) {
     }
   }
 }
+/* A stated gradient is differentiated in its turn: through the inputs, other tensors of the definition, and its
+ * results, for which the stated gradient holds once more. */
+static void stated_twice(void **state) {
+  ctx *c = *state;
+  oplib *lib = library(c);
+  static const char curve[] = "op Curve<T: float>(X: T[n]) -> Y: T[n] {\n  R[n] = X[n]*X[n]\n  Y[n] = "
+                              "round_even(R[n]*X[n])\n  grad(X) { dX[n] = dY[n]*(3.0*R[n] + Y[n]) }\n}\n";
+  assert_true(notation_add(lib, curve, strlen(curve), "curve.ek"));
+  emodule *m = expr_module(c);
+  sz shape[1] = {sym_int(c, 4)};
+  int64_t dims[1] = {4};
+  tid in[3], dx, twice[2];
+  for (int i = 0; i < 3; i++) {
+    in[i] = expr_tensor(m, TK_INPUT, ET_F64, shape, 1, (const char *const[]){"x", "s", "w"}[i], NULL);
+    vec_push(m->a, m->inputs, ((io){in[i], xt(m, in[i])->name}));
+  }
+  arg x = {.present = true, .type = ET_F64, .rank = 1, .shape = shape, .t = in[0]}, y = {.want = true};
+  assert_true(notation_elaborate(lib, notation_find(lib, "", "Curve"), m, 0, "n", &x, 1, NULL, 0, &y, 1));
+  assert_true(grad_reverse(m, 0, &y.t, &in[1], 1, in, 1, &dx));
+  assert_true(grad_reverse(m, 0, &dx, &in[2], 1, in, 2, twice) && expr_verify(m, "grad"));
+  evaluation *v = expr_eval_new(m, ctx_arena(c), 1);
+  ndarray data[3];
+  for (int i = 0; i < 3; i++) {
+    data[i] = spread(c, 1, dims, -2, 2);
+    expr_eval_input(v, in[i], &data[i]);
+  }
+  const double *got[2] = {expr_eval_get(v, twice[0])->data, expr_eval_get(v, twice[1])->data}, *xv = data[0].data,
+               *sv = data[1].data, *wv = data[2].data;
+  for (int i = 0; i < 4; i++) {
+    double slope = 3 * xv[i] * xv[i] + nearbyint(xv[i] * xv[i] * xv[i]);
+    assert_true(fabs(got[0][i] - wv[i] * sv[i] * (6 * xv[i] + slope)) < 1e-12);
+    assert_true(fabs(got[1][i] - wv[i] * slope) < 1e-12);
+  }
+}
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
       T(by_hand), T(short_sums),  T(updates),   T(recurrences),  T(second),       T(combining),   T(control),
       T(refused), T(elementwise), T(products),  T(convolutions), T(pools),        T(rows),        T(normalised),
-      T(moved),   T(indexed),     T(over_time), T(others),       T(contractions), T(with_stated),
+      T(moved),   T(indexed),     T(over_time), T(others),       T(contractions), T(with_stated), T(stated_twice),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
