@@ -79,6 +79,19 @@ static double sums(const target *t, const bilinear_product *q, const counts *c, 
   }
   return all;
 }
+/* The sums that make the factors of one of a batch in each run, one axis after another; *written: of the factors. */
+static double computed_factors(const bilinear_product *q, double channels, double *written) {
+  double each = q->columns * channels, all = 0;
+  for (uint32_t i = 0; i < q->axes && q->computed; i++)
+    if (q->axis[i].m > 1) each *= q->axis[i].r;
+  *written = 0;
+  for (uint32_t i = 0; i < q->axes && q->computed; i++) {
+    const bilinear_axis *x = &q->axis[i];
+    if (x->m == 1) continue;
+    each *= x->n / x->r, all += MEMORY_TERM * x->r * each, *written = sizeof(float) * each;
+  }
+  return all;
+}
 double cost_bilinear(const target *t, const bilinear_product *q) {
   const counts c = count(q);
   double channels = q->channels, made = 1, stored = 1;
@@ -93,14 +106,16 @@ double cost_bilinear(const target *t, const bilinear_product *q) {
   const double narrow = !c.any && q->narrow && fmod(channels, 2) == 0 ? NARROW : 1;
   /* few columns: the plain sum's lanes run along the window */
   const double empty = c.any && q->has_columns && q->columns < q->lanes ? q->lanes / q->columns : 1;
+  double written = 0;
+  const double factors = computed_factors(q, channels, &written);
   const double products = made * narrow * empty * q->batch * c.rows * c.taps * c.parts * q->columns * channels,
                bytes = stored * narrow * sizeof(float) * q->batch * c.taps * c.parts * q->columns * channels,
                each = q->has_columns ? 1
                       : c.circles    ? ALONE
                                      : STENCIL,
                in_a_cycle = (double)q->lanes * q->fma;
-  const double arithmetic = (products * each + q->batch * around) / in_a_cycle,
-               memory = bytes / (c.circles ? t->dram_bandwidth : t->memory_bandwidth);
+  const double arithmetic = (products * each + q->batch * (around + factors)) / in_a_cycle,
+               memory = (bytes + q->batch * written) / (c.circles ? t->dram_bandwidth : t->memory_bandwidth);
   return arithmetic > memory ? arithmetic + memory / SHOWN : memory + arithmetic / SHOWN;
 }
 double cost_bilinear_compared(const target *t, const bilinear_product *q, bool plain) {

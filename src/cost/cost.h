@@ -332,6 +332,7 @@ typedef struct bilinear_product {
   bool has_columns;   /* there are columns */
   bool by_axis;       /* axes can be transformed one after another */
   bool narrow;        /* as a plain sum it may become one of bf16 */
+  bool computed;      /* the factors are computed in each run, each as a sum over all taps */
   uint32_t lanes;     /* lanes of a vector */
   uint32_t fma;       /* vector multiply-adds in a cycle */
   uint32_t registers; /* vector registers; 0: not known */

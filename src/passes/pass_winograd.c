@@ -2,13 +2,15 @@
  *
  * A sum of products over a window, Y[o] = sum[k<r] X[o + k] * W[k] per axis, computes m neighbouring outputs as
  * A' ((G W) . (B' X)) with fewer products than m*r; by which ones says bilinear.c. Several axes nest.
- * Where W is constant the stage becomes
- *     U[a.., parts.., batch, channels, columns]     constant: G W on every axis, in f64; made where it is wanted
- *     (linmap.c)
+ * The stage becomes
+ *     U[a.., parts.., batch, channels, columns]     G W on every axis. Of constants a constant, in f64; made where it
+ *     is wanted (linmap.c)
  *     V[a.., batch, rows, tiles, channels]          placement of pieces V[a..]: B' X, sums of few inputs; a tile
  *     for every m outputs of an axis
  *     M[a.., batch, rows, tiles, columns]           = sum[parts, channels] V * U, ordinary products
  *     Y                                             placement of m pieces per axis: A' M
+ * Where only a run knows W, as in a step of training, U is a placement of pieces like V, of which each is a sum over
+ * the taps, and only forms of few taps on a line are taken. Of the gradient of W the taps are the places of a picture.
  * Sums of products of i16 in i32 take the forms of whole numbers (bilinear.c): V and U are i16, M and Y i32. U is a
  * power of two times too large, and Y is shifted; sums that wrap on the way are right at the end, since Y fits.
  * With `phases` (bilinear.c) X[.., stride*place + phase, .., channel] is made first, as X'[.., place, .., phase and
@@ -34,11 +36,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_AXES = LINMAP_AXES, MAX_SPACING = 1 << 16 };
+enum {
+  MAX_AXES = LINMAP_AXES,
+  MAX_SPACING = 1 << 16,
+  MOST_COMPUTED_TAPS = 7 /* of an axis whose factors are computed in each run: each is a sum over all taps */
+};
 typedef struct sliding {
   uint32_t s;    /* the stage */
   ex x;          /* load of the tensor */
-  ex w;          /* load of the constant */
+  ex w;          /* load of the factors */
+  bool constant; /* they are constants; else G W is computed in each run */
   bool whole;    /* products of i16, added up in i32 */
   double most_x; /* whole: the largest magnitude in the tensor */
   double most_w; /* whole: the same in the constant */
@@ -135,6 +142,21 @@ static bool match_whole(pw *p, const ex_node *red, sliding *q) {
   q->most = points * q->most_x * q->most_w;
   return q->whole = true;
 }
+/* Does an index of operand A combine variables of rows and of the sum? */
+static bool slides(pw *p, const roles *r) {
+  const ex_node *x = exn(p->m, r->a.v[0]);
+  bool any = false;
+  for (uint32_t i = 0; i < x->nargs && x->kind == EX_LOAD; i++)
+    for (uint32_t k = 0; k < r->red_both.n; k++)
+      for (uint32_t j = 0; j < r->row.n; j++)
+        any |= sym_uses(p->c, x->args[i], r->red_both.v[k]) && sym_uses(p->c, x->args[i], r->row.v[j]);
+  return any;
+}
+static void swap_operands(roles *r) {
+  const u32vec a = r->a, row = r->row;
+  r->a = r->b, r->row = r->col;
+  r->b = a, r->col = row;
+}
 static bool match(pw *p, uint32_t s, sliding *q, atom *split, int64_t *by) {
   emodule *m = p->m;
   roles r;
@@ -142,23 +164,25 @@ static bool match(pw *p, uint32_t s, sliding *q, atom *split, int64_t *by) {
   *q = (sliding){.s = s};
   if (!stage_is_reduce(p, s) || xs(m, s)->recurrence || !expr_roles(m, s, p->a, &r)) return false;
   const ex_node *red = exn(m, r.red);
-  if (!r.window || !r.two || !r.b_const || red->op != RED_SUM || red->where || r.a.n != 1 || r.b.n != 1 || r.none.n ||
-      r.red_one.n || !(r.col.n + r.batch.n))
+  if (!r.window || !r.two || red->op != RED_SUM || red->where || r.a.n != 1 || r.b.n != 1 || r.none.n || r.red_one.n ||
+      !(r.col.n + r.batch.n))
     return false;
   if (red->acc != red->type || exn(m, red->body)->type != red->type) return false;
-  q->x = r.a.v[0], q->w = r.b.v[0];
+  if (!r.b_const && !slides(p, &r)) swap_operands(&r);
+  q->x = r.a.v[0], q->w = r.b.v[0], q->constant = r.b_const;
   if (red->type != ET_F32 && red->type != ET_F64 ? !match_whole(p, red, q) : p->strict) return false;
   const ex_node *x = exn(m, q->x), *w = exn(m, q->w);
   if (!q->whole && whole_sum(p, r.red)) return false; /* a sum of whole numbers is exact as it is */
-  if (x->kind != EX_LOAD || w->kind != EX_LOAD || w->otherwise ||
+  if (x->kind != EX_LOAD || w->kind != EX_LOAD || w->otherwise || (q->whole && !q->constant) ||
       (x->otherwise && exn(m, x->otherwise)->kind != EX_CONST))
     return false;
-  for (uint32_t i = 0; i < x->nargs; i++)
-    if (sym_uses_kind(p->c, x->args[i], AT_DATA)) return false;
+  for (uint32_t i = 0; i < x->nargs + w->nargs; i++)
+    if (sym_uses_kind(p->c, i < x->nargs ? x->args[i] : w->args[i - x->nargs], AT_DATA)) return false;
   q->batch = r.batch, q->row = r.row, q->col = r.col;
   for (uint32_t i = 0; i < r.red_both.n; i++) {
     atom o = 0;
-    if (q->nw < MAX_AXES && find_window(p, q, r.red_both.v[i], &q->win[q->nw], &o)) {
+    if (q->nw < MAX_AXES && find_window(p, q, r.red_both.v[i], &q->win[q->nw], &o) &&
+        (q->constant || q->win[q->nw].taps <= MOST_COMPUTED_TAPS)) {
       take(&q->row, q->win[q->nw].o);
       q->nw++;
     } else
@@ -224,6 +248,7 @@ static bilinear_product product_of(pw *p, const sliding *q, bool steps, window *
                             .has_columns = q->col.n > 0,
                             .by_axis = steps,
                             .narrow = p->narrow,
+                            .computed = !q->constant,
                             .lanes = p->lanes,
                             .fma = multiply_adds(p, q),
                             .registers = p->registers,
@@ -258,8 +283,8 @@ static bool line_form(pw *p, window *w, int64_t m, bool kept) {
 }
 /* Keeps its taps, where a tile's rows are places of one picture, enough of them. */
 static bool may_keep(pw *p, const sliding *q, window *w, int64_t m) {
-  return p->lanes > 1 && !q->row.n && cost_places_together(p->registers, (double)w->n) >= MIN_SHARED_PLACES &&
-         line_form(p, w, m, true);
+  return q->constant && p->lanes > 1 && !q->row.n &&
+         cost_places_together(p->registers, (double)w->n) >= MIN_SHARED_PLACES && line_form(p, w, m, true);
 }
 /* The forms of one axis, the plain sum first. */
 static uint32_t forms(pw *p, const sliding *q, const window *plain, bool steps, window *out) {
@@ -297,7 +322,7 @@ static bool by_axis(pw *p, sliding *q) {
   ctx *c = p->c;
   const ex_node *x = exn(p->m, q->x);
   double v;
-  if (q->whole) return false;
+  if (q->whole || !q->constant) return false;
   if (x->otherwise && !(exn(p->m, x->otherwise)->kind == EX_CONST && (v = exn(p->m, x->otherwise)->k.f, v == 0)))
     return false;
   for (uint32_t i = 0; i < q->nw; i++) {
@@ -772,6 +797,88 @@ static void put_updates(pw *p, uint32_t s, const updates *u) {
   for (uint32_t i = 0; i < u->n; i++) vec_push(p->m->a, y->updates, u->v[i]);
   pass_changed(p, s);
 }
+/* Factors that only a run knows: G W is stages, one axis after another. */
+typedef struct computed {
+  pw *p;                   /* the run of passes */
+  const sliding *q;        /* the sum */
+  const u32vec *vars;      /* variables of W besides the taps, in the order of U's axes */
+  const variables *v;      /* variables of the stage, the same ones */
+  int64_t piece[MAX_AXES]; /* per axis: product whose factor is computed */
+  int64_t tap[MAX_AXES];   /* per axis: tap that is read */
+  uint32_t axis;           /* the axis whose taps are added up now */
+  map *inner;              /* products and taps -> tensor of the sums over the taps of the axes before */
+} computed;
+static ex load_tap(const computed *f) {
+  ctx *c = f->p->c;
+  const ex_node l = *exn(f->p->m, f->q->w);
+  sz *idx = NEWN(f->p->a, sz, l.nargs + 1);
+  for (uint32_t a = 0; a < l.nargs; a++) {
+    idx[a] = l.args[a];
+    for (uint32_t i = 0; i < f->q->nt; i++) {
+      const window *w = &f->q->win[i];
+      const int64_t tap = w->sign < 0 && !EK_PLANTED("winograd-computed") ? w->taps - 1 - f->tap[i] : f->tap[i];
+      idx[a] = sym_replace(c, idx[a], w->k, sym_int(c, tap));
+    }
+    for (uint32_t i = 0; i < f->vars->n; i++) idx[a] = sym_replace(c, idx[a], f->v->from.v[i], f->v->to.v[i]);
+  }
+  return expr_load(f->p->m, l.tensor, idx, l.nargs, 0);
+}
+static ex read_tap(void *env, int64_t tap);
+static ex sum_of_taps(computed *f, uint32_t axis) {
+  f->axis = axis;
+  return bilinear_factor(&f->q->win[axis], f->p->m, f->piece[axis], read_tap, f);
+}
+/* What is summed up to an axis is a stage of its own: all products of the next one read it. */
+static ex load_sum(const computed *f, uint32_t axis) {
+  pw *p = f->p;
+  uint64_t key = axis, t;
+  for (uint32_t i = 0; i < f->q->nt; i++)
+    key = key * BILINEAR_PRODUCTS + (uint64_t)(i <= axis ? f->piece[i] : f->tap[i]);
+  if (!map_getu(f->inner, key, &t)) {
+    computed sum = *f;
+    variables v = {0};
+    rename(p, &v, f->vars);
+    sum.v = &v;
+    t = xs(p->m, pass_stage(p, f->q->s, v.d.v, v.d.n, simplify(p, sum_of_taps(&sum, axis)), "factors"))->tensor;
+    map_putu(f->inner, key, t);
+  }
+  return expr_load(p->m, (tid)t, f->v->to.v, f->v->to.n, 0);
+}
+static ex read_tap(void *env, int64_t tap) {
+  computed *f = env;
+  const uint32_t axis = f->axis;
+  f->tap[axis] = tap;
+  const ex e = axis ? load_sum(f, axis - 1) : load_tap(f);
+  f->axis = axis;
+  return e;
+}
+/* The tensor U[a.., batch, reduce, col], of the first axis with the products from `first` on, as many as `part` has. An
+ * axis of one product is none. */
+static tid computed_factors(pw *p, const sliding *q, const sliding *part, int64_t first, const u32vec *vars) {
+  emodule *m = p->m;
+  updates u = {0};
+  variables whole = {0};
+  computed f = {.p = p, .q = q, .vars = vars, .piece = {first}, .inner = map_new(p->a)};
+  uint32_t i, n;
+  do {
+    variables v = {0};
+    sz *idx = NEWN(p->a, sz, q->nt + vars->n + 1);
+    rename(p, &v, vars);
+    f.v = &v;
+    const uint32_t ns = pass_stage(p, q->s, v.d.v, v.d.n, simplify(p, sum_of_taps(&f, q->nt - 1)), "factors");
+    for (n = 0, i = 0; i < q->nt; i++)
+      if (part->win[i].n > 1) idx[n++] = sym_int(p->c, f.piece[i] - (i ? 0 : first));
+    memcpy(idx + n, v.to.v, v.to.n * sizeof *idx);
+    piece_update(p, &u, ns, &v, idx, n + v.to.n);
+    for (i = q->nt; i-- > 0; f.piece[i] = 0)
+      if (++f.piece[i] < (i ? q->win[i].n : first + part->win[i].n)) break;
+  } while (i < q->nt);
+  for (i = 0; i < q->nt; i++) (void)fresh(p, &whole, "a", sym_int(p->c, part->win[i].n));
+  rename(p, &whole, vars);
+  const uint32_t s = pass_stage(p, q->s, whole.d.v, whole.d.n, zero_of(m, (etype)exn(m, q->w)->type), "factors");
+  put_updates(p, s, &u);
+  return xs(m, s)->tensor;
+}
 /* X by phases, all of them as channels: a placement of what each takes. From here on the windows are without a
  * stride, over that. */
 static tid make_phases(pw *p, sliding *q) {
@@ -962,7 +1069,8 @@ static tid products(pw *p, const sliding *q, const sliding *part, int64_t first,
   for (uint32_t i = 0; i < q->nw; i++) ext[i] = i < q->nt ? tiles(p, &q->win[i], 0) : sym_extent(c, q->win[i].o);
   if (first) ext[0] = sym_addi(c, whole_tiles(p, &q->win[0]), -EK_PLANTED("winograd-short"));
   fresh_index(p, part, &v, a, q->nt, place, ext, &q->col);
-  for (uint32_t i = 0; i < q->nt; i++) ui[nu++] = a[i];
+  for (uint32_t i = 0; i < q->nt; i++)
+    if (q->constant || part->win[i].n > 1) ui[nu++] = a[i];
   a[0] = sym_addi(c, a[0], first);
   for (uint32_t i = 0; i < q->nt; i++) {
     if (q->win[i].parts == 1) continue;
@@ -1071,6 +1179,9 @@ static bool is_short(pw *p, const sliding *q) {
   const bool known = sym_is_int(p->c, sym_extent(p->c, w->o), NULL), rows = sym_is_int(p->c, extents(p, &q->row), NULL);
   return w->m > 1 && !w->circle && out <= MAX_SHORT_TILES * w->m && (!known || (rows && out > w->m && out % w->m));
 }
+static tid factors_of(pw *p, const sliding *q, const sliding *part, int64_t first, const u32vec *vars) {
+  return q->constant ? constants(p, part, vars) : computed_factors(p, q, part, first, vars);
+}
 static bool rewrite(pw *p, sliding *q) {
   emodule *m = p->m;
   etype type = (etype)exn(m, xs(m, q->s)->value)->type;
@@ -1089,7 +1200,7 @@ static bool rewrite(pw *p, sliding *q) {
     most.win[0].n = first, last_form.win[0].n = 1, last_form.win[0].g += first * q->win[0].r;
     last_form.alone[0] = sym_eq(p->c, whole_tiles(p, &q->win[0]), sym_int(p->c, 1));
   }
-  const tid u = constants(p, &most, &uv), u_last = split && u ? constants(p, &last_form, &uv) : 0;
+  const tid u = factors_of(p, q, &most, 0, &uv), u_last = split && u ? factors_of(p, q, &last_form, first, &uv) : 0;
   if (!u) return false;
   uint32_t some = q->by_axis ? 1 : q->nt; /* number of axes that are transformed at once */
   tid t = q->channels.n ? make_phases(p, q) : 0;

@@ -51,8 +51,8 @@ const expr_pass expr_passes[] = {
     {"direction", pass_direction, 1, false,
      "what is computed from rows alone is computed in their order, whoever reads them backwards. Needs views"},
     {"winograd", pass_winograd, 2, false,
-     "windows over constants become products with fewer multiplications where that pays; with `strict` those of whole "
-     "numbers, which are exact. Needs roles"},
+     "windows become products with fewer multiplications where that pays; with `strict` those of whole numbers, which "
+     "are exact. Needs roles"},
     {"pieces", pass_pieces, 1, false, "element-wise work on a placement moves to its pieces"},
     {"views", pass_views, 1, false, "again, for what became a view"},
     {"trim", pass_trim, 1, false, "what nobody reads of a stage is not computed. Needs views"},

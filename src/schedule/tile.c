@@ -494,16 +494,44 @@ typedef struct lane_candidate {
   bool batched; /* no two lanes share an element of any operand */
 } lane_candidate;
 
+/* Do neighbours of v begin where the values of `inner` end, in all that the leader reads? Then both are counted by one
+ * loop. Not beside constants, which are packed for any lanes. One value goes on nowhere, nor does what nothing reads:
+ * else two variables could go on in each other. */
+static bool goes_on(const tiling *w, atom inner, atom v) {
+  const int64_t n = sym_int_or(w->iv->c, sym_extent(w->iv->c, inner), 0);
+  bool on = n > 1 && inner != v, used = false;
+  for (uint32_t i = 0; i < w->acc->n && on; i++) {
+    const access *a = &w->acc->v[i];
+    if (!a->leader || a->store) continue;
+    const int64_t q = address_coef(w->iv, a->address, inner), k = address_coef(w->iv, a->address, v);
+    on = !a->constant && q >= 0 && k == sat_mul64(q, n);
+    used |= q > 0;
+  }
+  return on && used;
+}
+/* Values of v, and of the variables that go on where it ends. */
+static int64_t rows_along(const tiling *w, atom v, atom lane) {
+  int64_t rows = sym_int_or(w->iv->c, sym_extent(w->iv->c, v), TYPICAL_EXTENT);
+  for (uint32_t d = 0; d < w->domain->n; d++)
+    if (w->domain->v[d] != lane && goes_on(w, v, w->domain->v[d])) {
+      v = w->domain->v[d];
+      rows = sat_mul64(rows, sym_int_or(w->iv->c, sym_extent(w->iv->c, v), TYPICAL_EXTENT));
+      d = UINT32_MAX;
+    }
+  return rows;
+}
 /* How many results, of those with the same value of x, use an element again: an operand of a sum that lies in steps
- * along the lanes is then packed into scratch. In a short sum only those of one variable count: the rows of a tile. */
+ * along the lanes is then packed into scratch. In a short sum only those of one loop count: the rows of a tile. */
 static int64_t reuse_of(const tiling *w, const access *a, const lane_candidate *x) {
   int64_t reuse = 1;
   if (!w->reduces || !a->leader || x->reduced || a->store) return 0;
   for (uint32_t d = 0; d < w->domain->n; d++) {
     const atom v = w->domain->v[d];
     if (v == x->var || address_uses(w->iv, a->address, v)) continue;
-    const int64_t n = sym_int_or(w->iv->c, sym_extent(w->iv->c, v), TYPICAL_EXTENT);
-    reuse = cost_hides_store(w->steps) ? sat_mul64(reuse, n) : max64(reuse, n);
+    if (cost_hides_store(w->steps))
+      reuse = sat_mul64(reuse, sym_int_or(w->iv->c, sym_extent(w->iv->c, v), TYPICAL_EXTENT));
+    else
+      reuse = max64(reuse, rows_along(w, v, x->var));
   }
   return reuse;
 }

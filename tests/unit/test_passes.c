@@ -415,6 +415,40 @@ static void test_windows(void **state) {
                     strstr(o.summary, "elementwise"));
     }
 }
+/* A window whose factors are computed in each run becomes products, too, whichever operand comes first: one axis and
+ * two, backwards, a last tile that lacks outputs, and a sum over places, as the gradient of a window's factors is one;
+ * not in strict mode, nor where there are more taps. */
+static void test_computed_windows(void **state) {
+  (void)state;
+  static const struct {
+    const char *x, *w, *y, *sum;
+    bool stays;
+  } shapes[] = {
+      {"64, 20, 18", "64, 64, 3, 3", "o<64, i<20, j<18",
+       "q<64, k<3, l<3] (load x[q, i + k - 1, j + l - 1] else 0.0) * w[o, q, k, l]", false},
+      {"64, 20, 18", "64, 64, 3, 3", "o<64, i<20, j<18",
+       "q<64, k<3, l<3] w[q, o, k, l] * (load x[q, i + 1 - k, j + 1 - l] else 0.0)", false},
+      {"64, 400, 1", "64, 64, 3", "o<64, i<400, j<1", "q<64, k<3] (load x[q, i + k - 1, 0] else 0.0) * w[o, q, k]",
+       false},
+      {"16, 64, 9, 9", "64, 64, 3, 3", "n<16, o<64, i<7, j<7", "q<64, k<3, l<3] x[n, q, i + k, j + l] * w[o, q, k, l]",
+       false},
+      {"32, 48, 4, 4", "32, 64, 4, 4", "o<64, p<48, k<3, l<3",
+       "n<32, i<4, j<4] (load x[n, p, i + k - 1, j + l - 1] else 0.0) * w[n, o, i, j]", false},
+      {"64, 40, 48", "64, 64, 9, 9", "o<64, i<32, j<40", "q<64, k<9, l<9] x[q, i + k, j + l] * w[o, q, k, l]", true},
+  };
+  char text[1024];
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    for (int strict = 0; strict < 2; strict++) {
+      snprintf(text, sizeof text,
+               "tensor x: f32[%s] input \"x\"\ntensor w: f32[%s] input \"w\"\nstage y: f32[%s] out = sum[%s\n"
+               "output y \"y\"\n",
+               shapes[i].x, shapes[i].w, shapes[i].y, shapes[i].sum);
+      outcome o;
+      run(&(expr_observer){.strict = strict, .skip = "windows"}, "computed window", text, true, &o);
+      assert_int_equal(o.bad, 0);
+      assert_int_equal(strstr(o.summary, "elementwise") != NULL, !strict && !shapes[i].stays);
+    }
+}
 /* Stages of so many windows one after the other, behind each a tanh of `factor` times its values, when optimised. */
 static int stages_of_windows(int depth, int factor) {
   static char text[1 << 16];
@@ -1425,11 +1459,11 @@ static void test_random(void **state) {
 }
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_examples),     cmocka_unit_test(test_golden),        cmocka_unit_test(test_shared),
-      cmocka_unit_test(test_windows),      cmocka_unit_test(test_whole_windows), cmocka_unit_test(test_empty_window),
-      cmocka_unit_test(test_deep_windows), cmocka_unit_test(test_fuel),          cmocka_unit_test(test_narrow),
-      cmocka_unit_test(test_stored),       cmocka_unit_test(test_bytes),         cmocka_unit_test(test_tables),
-      cmocka_unit_test(test_long_form),    cmocka_unit_test(test_extremes),      cmocka_unit_test(test_kept_narrow),
-      cmocka_unit_test(test_kept_both),    cmocka_unit_test(test_random)};
+      cmocka_unit_test(test_examples),     cmocka_unit_test(test_golden),           cmocka_unit_test(test_shared),
+      cmocka_unit_test(test_windows),      cmocka_unit_test(test_whole_windows),    cmocka_unit_test(test_empty_window),
+      cmocka_unit_test(test_deep_windows), cmocka_unit_test(test_computed_windows), cmocka_unit_test(test_fuel),
+      cmocka_unit_test(test_narrow),       cmocka_unit_test(test_stored),           cmocka_unit_test(test_bytes),
+      cmocka_unit_test(test_tables),       cmocka_unit_test(test_long_form),        cmocka_unit_test(test_extremes),
+      cmocka_unit_test(test_kept_narrow),  cmocka_unit_test(test_kept_both),        cmocka_unit_test(test_random)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -587,8 +587,8 @@ def conv_dynamic_weights(net):
     return [[net.uniform(-1, 1, 1, 4, 8, 8), net.uniform(-0.3, 0.3, 6, 4, 3, 3), net.uniform(-1, 1, 1, 5)]]
 
 
-@model("Conv whose input and weights are computed and take more than a cache: the sum over the channels in parts, that "
-       "of every second place of two images, too")
+@model("Conv whose input and weights are computed and take more than a cache: with fewer multiplications, and, of "
+       "every second place of two images, the sum over the channels in parts")
 def conv_in_parts(net):
     code, x = net.input("code", F32, 96, 4), net.input("x", F32, 4, 2 * 144)
     w = net.op("Reshape", net.op("MatMul", code, net.const(net.uniform(-1, 1, 4, 128 * 9))), [96, 128, 3, 3])
