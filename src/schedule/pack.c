@@ -172,14 +172,20 @@ bool pack_places(const packing *k, const linmap *l) {
   if (interleaved > 1 && (interleaved != l->n[l->n[1] > 1] || k->step[k->nsel + k->nred - 1] != one)) return false;
   return k->nred == (rows > 1) + (interleaved > 1) && (rows == 1 || k->step[k->nsel] == cols);
 }
-/* A digit of the number of a chunk's point that selects: a quotient. By an open size it has no bound but that it is
- * inside the constant, of `elems` elements. */
+/* A digit of the number of a chunk's point that selects: a quotient. By an open size it has no bound but that of the
+ * point's number, and that it is inside the constant, of `elems` elements. */
 static bool chunk_digit(index_view *iv, const nest *n, const u32vec *reds, sz at, int64_t elems, nvar *out) {
   ctx *c = iv->c;
   u32vec few = {0};
   int64_t lo, hi, step, from, to;
-  sz coef;
+  sz coef, values, g[3];
   sym_atoms(c, at, AT_DIV, iv->a, &few);
+  for (uint32_t i = few.n; i-- > 0;) /* what another quotient divides by is no digit */
+    for (uint32_t j = 0; j < few.n; j++)
+      if (j != i && sym_uses(c, sym_of_atom(c, few.v[j]), few.v[i])) {
+        few.v[i] = few.v[--few.n];
+        break;
+      }
   if (few.n != 1) return false;
   sz digit = sym_of_atom(c, few.v[0]);
   for (uint32_t i = 0; i < reds->n; i++)
@@ -188,7 +194,11 @@ static bool chunk_digit(index_view *iv, const nest *n, const u32vec *reds, sz at
   sym_range(c, digit, &lo, &hi);
   if (lo || !sym_linear(c, at, few.v[0], &coef, NULL) || !sym_is_int(c, coef, &step) || step < 1) return false;
   sym_range(c, at, &from, &to);
-  *out = (nvar){.var = few.v[0], .extent = sym_int(c, min64(hi, max64(elems - 1 - max64(from, 0), 0) / step) + 1)};
+  hi = min64(hi, max64(elems - 1 - max64(from, 0), 0) / step);
+  if (n->point.var && sym_args(c, few.v[0], g) == 2 && g[0] == sym_of_atom(c, n->point.var) &&
+      sym_exact_div(c, n->point.extent, g[1], &values) && sym_is_int(c, values, &to))
+    hi = min64(hi, to - 1);
+  *out = (nvar){.var = few.v[0], .extent = sym_int(c, hi + 1)};
   return true;
 }
 /* The number of a point, counted by two variables, of which the inner one selects: its rest, and how far apart in

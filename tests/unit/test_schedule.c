@@ -230,6 +230,18 @@ static const example examples[] = {
      "stage r1: f32[h6<4, d6<40, j2<10] out = p1[j2, 1, h6, d6] * 2.0\n"
      "stage s1: f32[h7<4, j3<10, d7<40] out = max(p1[j3, 2, h7, d7], 0.0)\n"
      "output q \"q\"\noutput r \"r\"\noutput s \"s\"\noutput q1 \"q1\"\noutput r1 \"r1\"\noutput s1 \"s1\"\n"},
+    {"heads of an open number of rows, turned by halves: blocks of rows and heads choose among the constants",
+     "N=1; N=70; N=130",
+     "size N\n"
+     "tensor x: f32[N, 24] input \"x\"\n"
+     "tensor c: f32[N, 64] input \"c\"\n"
+     "tensor s: f32[N, 64] input \"s\"\n"
+     "tensor w: f32[24, 192] const @\n"
+     "stage p: f32[m<N, (n<3, h<2, d<32)] = sum[k<24] x[m, k] * w[k, 64*n + 32*h + d]\n"
+     "stage q: f32[a<3, b<N, (e<2, f<32)] = p[b, 64*a + 32*e + f] * c[b, 32*e + f]\n"
+     "stage y: f32[a1<3, b1<N, f1<32] out = q[a1, b1, f1] + neg(p[b1, 64*a1 + f1 + 32]) * s[b1, f1]\n"
+     "stage z: f32[a2<3, b2<N, f2<32] out = q[a2, b2, f2 + 32] + p[b2, 64*a2 + f2] * s[b2, f2 + 32]\n"
+     "output y \"y\"\noutput z \"z\"\n"},
     {"a wide window: a border as wide as what it is around, rows of taps outside of it left out", "",
      "tensor x: f32[12, 10, 20] input \"x\"\n"
      "tensor w: f32[3, 3, 20, 24] const @\n"
