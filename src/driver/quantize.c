@@ -256,6 +256,17 @@ static uint64_t size_of(const ek_model *m) {
   struct stat s;
   return m->data ? m->bytes : m->path && !stat(m->path, &s) ? (uint64_t)s.st_size : 0;
 }
+/* Is the bound that a budget was held against made of few samples? */
+static void warn_of_few(const quantiser *q, const noise *x) {
+  if (!x->known || q->want.least_sqnr <= 0) return;
+  const size_t power = quantize_half(x->signals, x->samples, q->a), error = quantize_half(x->errors, x->samples, q->a);
+  const size_t few = error && error < power ? error : power;
+  if (few && few < DECIDING_SAMPLES)
+    diag_warn(q->c, NULL,
+              "half of the %s of output %s is that of %zu of %zu samples: the budget may not hold on other data; give "
+              "more samples, or such as differ less in magnitude",
+              few == error ? "error" : "power", x->name, few, x->samples);
+}
 static ek_code measure(quantiser *q) {
   const uint32_t n = q->layers.n + q->g->outputs.n;
   noise *x = NEWN(q->a, noise, n + 1);
@@ -281,8 +292,11 @@ static ek_code measure(quantiser *q) {
   quantize_close(&a);
   quantize_close(&b);
   ek_model_close(b.m);
-  if (!e) fill_result(q, x, size_of(q->m));
-  return e;
+  if (e) return e;
+  fill_result(q, x, size_of(q->m));
+  diag_reset(q->c, 0); /* what was said about the model is told already */
+  for (uint32_t i = q->layers.n; i < n; i++) warn_of_few(q, &x[i]);
+  return session_done(q->m->s, q->c, EK_OK);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */

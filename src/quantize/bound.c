@@ -3,6 +3,8 @@
  * one. They are bounds of Student's t, which is larger where samples are few. */
 #include "quantize/quantize.h"
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 static double student(double freedom) { /* one side, 0.99 */
   static const double t[] = {31.82, 6.96, 4.54, 3.75, 3.36, 3.14, 3.00, 2.90, 2.82, 2.76};
@@ -70,4 +72,17 @@ double quantize_ratio_at_least(const double *signal, const double *error, size_t
   if (EK_PLANTED("quantize-margin") || n < 2 || s == 0) return s / e;
   const double t = student((double)n - 1);
   return fmin(normal_bound(signal, error, n, t), log_normal_bound(signal, error, n, t, a));
+}
+static int falling(const void *x, const void *y) {
+  const double a = *(const double *)x, b = *(const double *)y;
+  return (a < b) - (a > b);
+}
+size_t quantize_half(const double *x, size_t n, arena *a) {
+  double *sorted = NEWN(a, double, n + 1), sum = 0, part = 0;
+  size_t k = 0;
+  memcpy(sorted, x, n * sizeof *x);
+  qsort(sorted, n, sizeof *sorted, falling);
+  for (size_t i = 0; i < n; i++) sum += sorted[i];
+  while (k < n && part < sum / 2) part += sorted[k++];
+  return k;
 }

@@ -129,6 +129,10 @@ quant_range quantize_range(const quant_stats *s, quant_method how, double percen
 double quantize_at_most(const double *x, size_t n);
 /* The same, from below, of the sum of the signals over the sum of the errors; infinity: there are no errors. */
 double quantize_ratio_at_least(const double *signal, const double *error, size_t n, arena *a);
+/* How many samples, the largest ones, make up half of the sum? 0: the sum is 0. Where it is few, the bounds say little:
+ * what decides is hardly among the samples. */
+size_t quantize_half(const double *x, size_t n, arena *a);
+enum { DECIDING_SAMPLES = 8 };
 
 /* ---- blocks.c: matrices of a few bits, with a scale for each block --------------------------- */
 typedef struct quant_form {

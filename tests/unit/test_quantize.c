@@ -423,6 +423,9 @@ static void bounds(void **state) {
   assert_true(quantize_ratio_at_least(signal, none, N, a) == INFINITY);
   assert_true(quantize_ratio_at_least(signal, even, 1, a) == 100);
   assert_true(quantize_ratio_at_least(signal, spread, 2, a) < 1);
+  assert_int_equal(quantize_half(even, N, a), N / 2);
+  assert_int_equal(quantize_half(wild, N, a), 1);
+  assert_int_equal(quantize_half(none, N, a), 0);
   ctx_free(c);
 }
 int main(void) {
