@@ -392,6 +392,11 @@ fi
 
 # ---- show, check, info, ops ----
 for s in graph expr schedule candidates loop program llvm asm; do e 0 '' "show $digits --stage $s"; has out '...'; done
+for s in graph expr schedule candidates loop cost program llvm asm; do
+  e 0 '' "show $digits --grad --stage $s"; has out '...'
+done
+e 0 'output .* "gradient[.]' "show $digits --grad --of a_relu --stage expr"
+e 2 'computes no tensor of the name nonsense' "show $digits --grad --of nonsense"
 "$einkorn" show "$digits" --stage schedule -q >"$work/own.schedule"
 e 0 '' "run $digits --inputs $all --expect $all --schedule $work/own.schedule --no-cache"; has out ' ok$'
 sed 's/buffer none/buffer never/' "$work/own.schedule" >"$work/wrong.schedule"

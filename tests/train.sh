@@ -49,6 +49,15 @@ says 0 '^kernels: ' compile points.graph --train cross_entropy --data points.csv
 says 2 'give some data with --data' compile points.graph --train cross_entropy -o step.c
 says 1 'does not fit the model' compile points.graph --train mse --data points.csv -o step.c
 says 2 'a step is written as .so, .o or .c' compile points.graph --train cross_entropy --data points.csv -o step.onnx
+# ---- looking into a step ----
+step=(points.graph --train cross_entropy --data points.csv --batch 16)
+says 0 'output "train.kept.w1" state w1 first' show "${step[@]}"
+says 0 '^  stage train.update.w1|^stage train.update.w1' show "${step[@]}" --stage expr
+for s in schedule candidates loop cost program llvm asm; do says 0 'k[0-9]+' show "${step[@]}" --stage $s; done
+says 0 'contraction: train.gradient, train.update.w2' explain "${step[@]}" --seconds 0.05 --threads 1
+says 0 'trace.json: [0-9]+ events' explain "${step[@]}" --seconds 0.05 --peak 100:10 --trace trace.json
+says 2 'give some data with --data' explain points.graph --train cross_entropy
+says 2 'has its gradients already' show "${step[@]}" --grad
 
 says 0 'accuracy 0.9[0-9]|accuracy 1' evaluate points.onnx --data points.csv --loss cross_entropy --metric accuracy
 says 0 '400 samples, accuracy' evaluate points.onnx --data points.csv --metric accuracy --batch 150

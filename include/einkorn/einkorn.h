@@ -770,6 +770,9 @@ EK_API ek_code ek_trainer_save(ek_trainer *t, const char *path);
  * are added up); its first output is the loss. evaluate: not 0: the evaluation instead, whose parameters are inputs
  * under their names. report may be NULL. Errors as ek_save */
 EK_API ek_code ek_trainer_compile(ek_trainer *t, const char *path, int evaluate, ek_report *report);
+/* The run of the step, for what it tells (ek_run_kernels, ek_run_events, ek_run_memory, ek_run_threads): it is the
+ * trainer's, and must not be bound or executed. NULL: the trainer only evaluates */
+EK_API ek_run *ek_trainer_run(ek_trainer *t);
 typedef struct ek_rule_input {
   const char *name; /* under which the batch has it */
   int integers;     /* its elements may be integers, such as labels */
@@ -793,6 +796,9 @@ typedef struct ek_show_options {
   const char *after;  /* the text after this pass rather than at the stage's end; NULL */
   const char *node;   /* only what comes from this node of the model; NULL */
   int weights_inline; /* constants in full */
+  /* further outputs, gradient.NAME: the derivatives of the sum of this tensor ("": of the model's first output) by the
+   * model's inputs of floats and its parameters; NULL: none. Not of ek_trainer_show */
+  const char *grad;
 } ek_show_options;
 EK_API void ek_show_options_init(ek_show_options *o);                     /* the graph, in full */
 EK_API void ek_show_options_init_sized(ek_show_options *o, size_t bytes); /* the same of a struct of so many bytes */
@@ -800,6 +806,8 @@ EK_API void ek_show_options_init_sized(ek_show_options *o, size_t bytes); /* the
 /* The text of a stage: compiles as far as that. o and w: NULL for the defaults. EK_USAGE: no such stage or pass;
  * else as ek_compile. */
 EK_API ek_code ek_show(ek_model *m, const ek_options *o, const ek_show_options *w, const char **text);
+/* the same of a step of training, or of the evaluation where the trainer has no step, as ek_trainer_compile makes it */
+EK_API ek_code ek_trainer_show(ek_trainer *t, const ek_show_options *w, const char **text);
 typedef struct ek_pass_info {
   const char *level; /* level of the compiler that it works on */
   const char *name;  /* name of the pass */

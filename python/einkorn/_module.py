@@ -216,9 +216,12 @@ class Module(_core.Module):
         it, at the largest sizes that it permits; else this raises OutOfMemoryError."""
         return self._save(path, self._options)
 
-    def show(self, stage="graph", *, after=None, node=None, weights=False):
-        """The text of a level of the compiler: graph, expr, schedule, candidates, loop, cost, program, llvm, asm."""
-        return self._show(self._options, stage, after, node, weights)
+    def show(self, stage="graph", *, after=None, node=None, weights=False, grad=None):
+        """The text of a level of the compiler: graph, expr, schedule, candidates, loop, cost, program, llvm, asm.
+
+        grad       the name of a tensor ("": the first output): with the derivatives of its sum by all inputs of floats
+                   and all parameters, as outputs gradient.NAME"""
+        return self._show(self._options, stage, after, node, weights, grad)
 
     def check(self):
         """Raises an error with all problems of the model; None where there are none."""

@@ -278,14 +278,15 @@ static PyObject *save(PyObject *self, PyObject *args) { /* save(path, options) -
   Py_DECREF(path);
   return result;
 }
-static PyObject *show(PyObject *self, PyObject *args) { /* show(options, stage, after, node, weights) -> text */
+static PyObject *show(PyObject *self, PyObject *args) { /* show(options, stage, after, node, weights, grad) -> text */
   module_object *m = (module_object *)self;
   PyObject *dict, *result = NULL;
   ek_show_options w;
   ek_show_options_init(&w);
   options o;
   const char *text;
-  if (!PyArg_ParseTuple(args, "O!szzp", &PyDict_Type, &dict, &w.stage, &w.after, &w.node, &w.weights_inline) ||
+  if (!PyArg_ParseTuple(args, "O!szzpz", &PyDict_Type, &dict, &w.stage, &w.after, &w.node, &w.weights_inline,
+                        &w.grad) ||
       !options_from(dict, &o) || !session_take(m, "show"))
     return NULL;
   PyThreadState *held = PyEval_SaveThread();

@@ -23,6 +23,7 @@ enum {
   CMD_TRAIN = 8192,
   CMD_EVALUATE = 16384,
   CMD_BOTH = CMD_TRAIN | CMD_EVALUATE,
+  CMD_STEP = CMD_COMPILE | CMD_SHOW | CMD_EXPLAIN, /* those that take a step of training (--train) */
   CMD_ALL = 511 | CMD_QUANTIZE | CMD_BOTH,
   CMD_MODEL = CMD_ALL & ~CMD_OPS,
   CMD_CODE = CMD_MODEL & ~CMD_QUANTIZE & ~CMD_BOTH, /* those whose purpose is the compiled code */
@@ -107,6 +108,7 @@ typedef struct cli {
   const char *after;         /* --after: a pass; NULL: not given */
   const char *node;          /* --node: a name; NULL: not given */
   const char *weights;       /* --weights; NULL: not given */
+  bool grad;                 /* --grad */
   const char *stop_after;    /* --stop-after: a pass; NULL: not given */
   const char *peak;          /* --peak: GFLOPS:GBS; NULL: measured */
   const char *trace;         /* --trace: a file; NULL: not given */
@@ -339,6 +341,9 @@ int cmd_diff(cli *k);
 int cmd_quantize(cli *k);
 int cmd_train(cli *k);
 int cmd_evaluate(cli *k);
+/* --train: a trainer for batches of --data, and the first of these; options: how it is compiled. EXIT_DONE, or said
+ * why. */
+int open_step(cli *k, const ek_options *options, ek_trainer **t, ek_array **batch, size_t *n);
 int compile_step(cli *k, ek_report *r); /* compile --train: EXIT_DONE, or said why */
 int cmd_describe(cli *k);
 int cmd_help(cli *k);

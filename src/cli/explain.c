@@ -294,20 +294,30 @@ static void tell_absent(cli *k, ek_model *model, const account *s) {
 }
 
 /* ---- measuring ------------------------------------------------------------------------------- */
-static ek_code measure(cli *k, ek_run *r, account *s) {
+/* What runs: a model, or a step of training, at a learning rate of 0 so that the parameters stay what they are. */
+typedef struct subject {
+  ek_run *run;     /* its run */
+  ek_trainer *t;   /* NULL: a model */
+  ek_array *batch; /* of the step */
+  size_t n;        /* how many arrays */
+} subject;
+static ek_code once(const subject *x) {
+  return x->t ? ek_trainer_step(x->t, x->batch, x->n, 0, NULL) : ek_run_execute(x->run);
+}
+static ek_code measure(cli *k, const subject *x, account *s) {
   const ek_kernel *table;
   double *totals = NEWN(k->a, double, MOST_RUNS), *between = NEWN(k->a, double, MOST_RUNS), began = now_ms(),
          end = k->seconds * 1000, warm = end / 5;
-  ek_code e = ek_run_execute(r);
-  while (!e && now_ms() - began < warm) e = ek_run_execute(r);
-  if (e || (e = ek_run_kernels(r, &table, &s->n)) != EK_OK) return e;
+  ek_code e = once(x);
+  while (!e && now_ms() - began < warm) e = once(x);
+  if (e || (e = ek_run_kernels(x->run, &table, &s->n)) != EK_OK) return e;
   s->rows = NEWN(k->a, row, s->n + 1);
   for (size_t i = 0; i < s->n; i++) s->rows[i].all = NEWN(k->a, double, MOST_RUNS);
   while (s->runs < MOST_RUNS && (now_ms() - began < end || s->runs < 5)) {
     double t0 = now_ms();
-    if ((e = ek_run_execute(r)) != EK_OK) return e;
+    if ((e = once(x)) != EK_OK) return e;
     between[s->runs] = totals[s->runs] = now_ms() - t0;
-    if ((e = ek_run_kernels(r, &table, &s->n)) != EK_OK) return e;
+    if ((e = ek_run_kernels(x->run, &table, &s->n)) != EK_OK) return e;
     for (size_t i = 0; i < s->n; i++)
       s->rows[i].k = table[i], s->rows[i].all[s->runs] = table[i].ms, between[s->runs] -= table[i].ms;
     s->runs++;
@@ -318,10 +328,44 @@ static ek_code measure(cli *k, ek_run *r, account *s) {
     s->rows[i].k.ms = quantile(s->rows[i].all, s->runs, 0.5), s->kernels += s->rows[i].k.ms;
   return EK_OK;
 }
+/* Measures, and gives the report; model NULL: of a step of training. */
+static int account_of(cli *k, const subject *x, const ek_report *rep, account *s, ek_model *model, host_tensor *in,
+                      int32_t nin) {
+  s->threads = ek_run_threads(x->run);
+  ek_code e = EK_OK;
+  if (!k->peak) e = ek_measure_machine(k->s, k->target, s->threads, 60, &s->at);
+  if (e) return fail(k, e);
+  if ((e = measure(k, x, s)) != EK_OK)
+    return x->t ? fail(k, e) : fail_text(k, e, arena_fmt(k->a, "error: %s", ek_run_message(x->run)));
+  if (k->trace) write_trace(k, x->run);
+  s->memory = ek_run_memory(x->run), s->formula = rep->memory, s->least = rep->least_memory;
+  s->set = (double)ek_run_memory(x->run) + (double)rep->weight_bytes;
+  s->ops = model ? model_macs(k, model, in, nin) * 2 : -1;
+  floors(s);
+  if (k->sort) qsort(s->rows, s->n, sizeof *s->rows, by_time);
+  progress_clear();
+  if (k->json) {
+    tell_json(k, s);
+    return EXIT_DONE;
+  }
+  tell(k, s);
+  if (model) tell_absent(k, model, s);
+  return EXIT_DONE;
+}
+static int explain_step(cli *k, const ek_options *o, account *s) {
+  subject x = {0};
+  ek_report rep;
+  const int code = open_step(k, o, &x.t, &x.batch, &x.n);
+  if (code) return code;
+  x.run = ek_trainer_run(x.t);
+  ek_trainer_report(x.t, &rep);
+  return account_of(k, &x, &rep, s, NULL, NULL, 0);
+}
 int cmd_explain(cli *k) {
   ek_model *model = NULL;
   ek_module *m;
-  ek_run *r;
+  ek_report rep;
+  subject x = {0};
   host_tensor *in;
   int code = EXIT_DONE;
   account s = {.stated = k->peak != NULL};
@@ -333,29 +377,13 @@ int cmd_explain(cli *k) {
         "error: a compiled library does not tell about its kernels; explain the model that it was made of");
   ek_options o = compile_options(k);
   o.cache = NULL, o.profile = 1 + (k->trace != NULL);
+  if (k->train.loss) return explain_step(k, &o, &s);
   ek_code e = ek_load(k->s, k->args.v[0], &model);
   if (!e) e = ek_compile(model, &o, &m);
   if (e) return fail(k, e);
   print_times(k);
-  if ((e = make_run(k, m, &r)) != EK_OK) return fail(k, e);
-  if (!bind_inputs(k, m, r, &in, &code)) return code;
-  s.threads = ek_run_threads(r);
-  if (!k->peak && (e = ek_measure_machine(k->s, k->target, s.threads, 60, &s.at)) != EK_OK) return fail(k, e);
-  if ((e = measure(k, r, &s)) != EK_OK) return fail_text(k, e, arena_fmt(k->a, "error: %s", ek_run_message(r)));
-  if (k->trace) write_trace(k, r);
-  ek_report rep;
+  if ((e = make_run(k, m, &x.run)) != EK_OK) return fail(k, e);
+  if (!bind_inputs(k, m, x.run, &in, &code)) return code;
   ek_module_report(m, &rep);
-  s.memory = ek_run_memory(r), s.formula = rep.memory, s.least = rep.least_memory;
-  s.set = (double)ek_run_memory(r) + (double)rep.weight_bytes;
-  s.ops = model_macs(k, model, in, ek_module_inputs(m)) * 2;
-  floors(&s);
-  if (k->sort) qsort(s.rows, s.n, sizeof *s.rows, by_time);
-  progress_clear();
-  if (k->json)
-    tell_json(k, &s);
-  else {
-    tell(k, &s);
-    tell_absent(k, model, &s);
-  }
-  return EXIT_DONE;
+  return account_of(k, &x, &rep, &s, model, in, ek_module_inputs(m));
 }

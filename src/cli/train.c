@@ -193,20 +193,29 @@ int cmd_train(cli *k) {
   return e ? fail(k, e) : EXIT_DONE;
 }
 
-/* ---- compile --train ------------------------------------------------------------------------- */
-int compile_step(cli *k, ek_report *r) {
+/* ---- --train of other commands ----------------------------------------------------------------- */
+int open_step(cli *k, const ek_options *options, ek_trainer **t, ek_array **batch, size_t *n) {
   ek_model *model;
-  ek_trainer *t;
-  const ek_options compile = compile_options(k);
+  if (is_library(k->args.v[0])) return wrong(k, "a compiled library; take the model that it was made of");
   if (!k->data.n) return wrong(k, "--train: a step is for batches of given sizes: give some data with --data FILE");
   if (k->train.batch < 1 || k->train.accumulate < 1) return wrong(k, "--batch and --accumulate are at least 1");
   ek_code e = ek_load(k->s, k->args.v[0], &model);
   if (e) return fail(k, e);
   const dataset *d = open_data(k);
-  const feed f = feed_open(k, model, d, dataset_all(d));
-  const ek_train_options o = trainer_options(k, &compile, &f);
-  e = ek_trainer_create(model, &o, &t);
-  if (!e && k->train.evaluation) e = ek_trainer_compile(t, k->train.evaluation, 1, NULL);
+  feed f = feed_open(k, model, d, dataset_all(d));
+  const ek_train_options o = trainer_options(k, options, &f);
+  e = ek_trainer_create(model, &o, t);
+  if (e) return fail(k, e);
+  if (batch) feed_read(k, &f, 0), *batch = f.batch, *n = f.n;
+  return EXIT_DONE;
+}
+int compile_step(cli *k, ek_report *r) {
+  ek_trainer *t;
+  const ek_options compile = compile_options(k);
+  const int code = open_step(k, &compile, &t, NULL, NULL);
+  if (code) return code;
+  ek_code e = EK_OK;
+  if (k->train.evaluation) e = ek_trainer_compile(t, k->train.evaluation, 1, NULL);
   if (!e) e = ek_trainer_compile(t, k->output, 0, r);
   return e ? fail(k, e) : EXIT_DONE;
 }

@@ -164,6 +164,9 @@ typedef struct inner_options {
   pass_ref after;       /* with evaluate 2: what there is after this pass is interpreted; name NULL: after all */
 } inner_options;
 void inner_apply(pipeline *p, const inner_options *x); /* x NULL: nothing */
+/* ek_show with more options; x NULL: without */
+ek_code show_inner(ek_model *m, const ek_options *o, const inner_options *x, const ek_show_options *w,
+                   const char **text);
 /* ek_compile with more options; x NULL: without. The cache is not asked with them */
 ek_code compile_inner(ek_model *model, const ek_options *given, const inner_options *x, ek_module **out);
 void module_free(ek_module *m);

@@ -2,11 +2,14 @@
  * one node of the model. */
 #include "codegen/llvm/llvm.h"
 #include "driver/driver.h"
+#include "train/train.h"
 #include <string.h>
 
 typedef struct showing {
-  ek_show_options w; /* what is wanted */
-  sbuf b;            /* the text */
+  const ek_model *m;   /* the model */
+  ek_show_options w;   /* what is wanted */
+  inner_options inner; /* more options of the compilation */
+  sbuf b;              /* the text */
 } showing;
 enum { SHOW_LLVM = PL_CODE, SHOW_ASM, SHOW_SCHEDULE, SHOW_COST, SHOW_CANDIDATES };
 static int stage_of(ctx *c, const char *name) {
@@ -20,6 +23,7 @@ static int stage_of(ctx *c, const char *name) {
 }
 static void setup(pipeline *p, void *env) {
   showing *s = env;
+  inner_apply(p, &s->inner);
   p->o.show_node = s->w.node;
   p->o.weights_inline = s->w.weights_inline != 0;
   p->o.record = s->w.stage && (!strcmp(s->w.stage, "schedule") || !strcmp(s->w.stage, "candidates"));
@@ -155,18 +159,31 @@ static ek_code show(pipeline *p, void *env) {
     pipe_print(p, (plevel)stage, &s->b);
   return EK_OK;
 }
-ek_code ek_show(ek_model *m, const ek_options *o, const ek_show_options *w, const char **text) {
-  showing s = {0};
+static void add_gradients(graph *g, void *env) {
+  const showing *s = env;
+  const ops_sources ops = own_ops_sources(g->c, s->m->ops, s->m->nops);
+  train_gradients(g, pipe_library(g->c, &ops), *s->w.grad ? s->w.grad : NULL);
+}
+ek_code show_inner(ek_model *m, const ek_options *o, const inner_options *x, const ek_show_options *w,
+                   const char **text) {
+  showing s = {.m = m};
   ctx *c;
-  if (text) *text = "";
-  if (!m || !text) return session_null(m ? m->s : NULL);
+  *text = "";
   ek_show_options_init(&s.w);
   if (w && !struct_read(w, &s.w, sizeof s.w))
     return session_fail(m->s, EK_USAGE, STRUCT_UNKNOWN("ek_show_options"), w->size, sizeof s.w);
+  if (x)
+    s.inner = *x;
+  else if (s.w.grad)
+    s.inner.edit = add_gradients, s.inner.edit_env = &s;
   ek_code code = in_pipe(m, o, setup, show, &s, &c);
   if (code) return code;
   ctx_free(m->s->scratch);
   m->s->scratch = c;
   if (s.b.s) *text = s.b.s;
   return EK_OK;
+}
+ek_code ek_show(ek_model *m, const ek_options *o, const ek_show_options *w, const char **text) {
+  if (text) *text = "";
+  return m && text ? show_inner(m, o, NULL, w, text) : session_null(m ? m->s : NULL);
 }

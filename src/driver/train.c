@@ -550,6 +550,14 @@ static void build_again(graph *g, void *env) {
   put_values(t, g, t->plan.evaluate);
   train_build(g, &t->plan, &made);
 }
+ek_code ek_trainer_show(ek_trainer *t, const ek_show_options *w, const char **text) {
+  if (text) *text = "";
+  if (!t || !text) return session_null(t ? t->m->s : NULL);
+  const inner_options as_step = {.edit = build_again, .edit_env = t};
+  const ek_code e = prepare(t, !t->run);
+  return e ? e : show_inner(t->m, &t->o, &as_step, w, text);
+}
+ek_run *ek_trainer_run(ek_trainer *t) { return t ? t->run : NULL; }
 ek_code ek_trainer_compile(ek_trainer *t, const char *path, int evaluate, ek_report *report) {
   if (!t || !path) return session_null(t ? t->m->s : NULL);
   if (!evaluate && !t->run)

@@ -159,8 +159,8 @@ static ex partial(emodule *m, sop op, uint32_t i, const ex *x, ex y, etype t) {
   case OP_POW:
     if (i) /* not real for a negative base */
       return expr_sel(m, expr_op2(m, OP_GT, x[0], F(0)), MUL(y, FN(LOG, x[0])), F(0));
-    if (!is_const(m, x[1], &k))
-      return expr_sel(m, expr_op2(m, OP_EQ, x[1], F(0)), F(0),
+    if (!is_const(m, x[1], &k)) /* 0 * inf where both are 0; elsewhere the product has the right slope, too */
+      return expr_sel(m, k_and(m, expr_op2(m, OP_EQ, x[0], F(0)), expr_op2(m, OP_EQ, x[1], F(0))), F(0),
                       MUL(x[1], expr_op2(m, OP_POW, x[0], SUB(x[1], F(1)))));
     return k == 0 ? 0 : k == 1 ? F(1) : k == 2 ? MUL(F(2), x[0]) : MUL(F(k), expr_op2(m, OP_POW, x[0], F(k - 1)));
   case OP_EXP:   return y;

@@ -48,10 +48,9 @@ static const char *about(const builder *b, const char *what, const value *v) {
 }
 
 /* ---- the loss -------------------------------------------------------------------------------- */
-static value *find_prediction(builder *b) {
+value *train_tensor(graph *g, const char *name) {
+  arena *a = ctx_arena(g->c);
   strvec known = {0};
-  const char *name = b->p->output;
-  graph *g = b->g;
   if (!name) {
     if (!g->outputs.n) ctx_fail(g->c, E_MODEL, "the model has no output that a loss could be of");
     return g->outputs.v[0];
@@ -60,10 +59,10 @@ static value *find_prediction(builder *b) {
     for (uint32_t k = 0; k < g->nodes.v[i]->out.n; k++) {
       value *v = g->nodes.v[i]->out.v[k];
       if (v && !strcmp(v->source, name)) return v;
-      if (v) vec_push(b->a, known, v->source);
+      if (v) vec_push(a, known, v->source);
     }
   ctx_fail(g->c, E_USAGE, "the model computes no tensor of the name %s%s", name,
-           did_you_mean(b->a, name, known.v, known.n));
+           did_you_mean(a, name, known.v, known.n));
 }
 /* An input of a loss or a metric: the model's of that name, or one that the batch has. NULL: there is none. */
 static value *given(builder *b, const char *name) {
@@ -226,7 +225,7 @@ static void open_parameters(builder *b) {
 void train_build(graph *g, const train_plan *p, train_made *made) {
   builder b = {.g = g, .a = ctx_arena(g->c), .p = p, .made = made};
   *made = (train_made){0};
-  b.prediction = find_prediction(&b);
+  b.prediction = train_tensor(b.g, b.p->output);
   if (!p->evaluate) {
     train_forms(g, p, made);
     const uint32_t n = made->statistics.n; /* outputs of states stay */

@@ -90,12 +90,20 @@ typedef struct train_made { /* what was made */
 } train_made;
 /* The graph becomes a step. Unwinds: E_USAGE, where names or attributes are wrong or nothing is trained. */
 void train_build(graph *g, const train_plan *p, train_made *made);
+/* the tensor of this name that a node computes; NULL: the model's first output. Unwinds (E_USAGE) */
+value *train_tensor(graph *g, const char *name);
 /* does one of the patterns fit? NULL: there is none */
 bool train_matches(const char *const *patterns, const char *name);
 
 /* ---- forms.c: inference to training ------------------------------------------------------------ */
 /* Nodes that compute something else in training get that form: running statistics (tied as states), random masks. */
 void train_forms(graph *g, const train_plan *p, train_made *made);
+/* ---- gradient.c --------------------------------------------------------------------------------- */
+#define TRAIN_GRADIENT "gradient" /* name of the node */
+#define TRAIN_SLOPE "gradient."   /* outputs, with the name of what is differentiated by behind it */
+/* Further outputs: the derivatives of the sum of the tensor `of` (as train_tensor) by the model's inputs of floats and
+ * its parameters. Unwinds (E_USAGE). */
+void train_gradients(graph *g, const oplib *lib, const char *of);
 /* ---- parameters.c ------------------------------------------------------------------------------ */
 typedef VEC(value *) train_values;
 /* Initialisers of floats with an axis at least, whose contents are no sizes, and that the outputs depend on. */

@@ -214,6 +214,7 @@ class Digits(unittest.TestCase):
         self.assertGreater(self.m.report["kernels"], 2)
         self.assertIn("conv1", self.m.show())
         self.assertIn("stage", self.m.show("expr", after="inline", node="conv1"))
+        self.assertIn('output "gradient.', self.m.show(grad=""))
         self.assertIsNone(self.m.check())
         self.assertIsNone(einkorn.check(DIGITS))
         self.assertGreater(len(self.m.kernels({"image": self.x})), 2)

@@ -1018,12 +1018,31 @@ static void stated_twice(void **state) {
     assert_true(fabs(got[1][i] - wv[i] * slope) < 1e-12);
   }
 }
+static void zero_power(void **state) { /* x**p by x and then by p, at p = 0: x**(p - 1) * (1 + p * log(x)) = 1/x */
+  ctx *c = *state;
+  static const char source[] = IN("x", "") IN("p", "") "stage y: f64 [] = pow(x[], p[])\n" OUT;
+  emodule *m = expr_parse(c, source, "power");
+  assert_non_null(m);
+  const tid in[2] = {m->inputs.v[0].t, m->inputs.v[1].t};
+  tid dx, twice;
+  assert_true(grad_reverse(m, 0, &m->outputs.v[0].t, NULL, 1, in, 1, &dx));
+  assert_true(grad_reverse(m, 0, &dx, NULL, 1, in + 1, 1, &twice));
+  ndarray data[2] = {array(c, ET_F64, 0, NULL), array(c, ET_F64, 0, NULL)};
+  evaluation *v = expr_eval_new(m, ctx_arena(c), 1);
+  for (int i = 0; i < 2; i++) {
+    *(double *)(uintptr_t)data[i].data = i ? 0 : 4;
+    expr_eval_input(v, in[i], &data[i]);
+  }
+  assert_true(*(const double *)expr_eval_get(v, dx)->data == 0);
+  assert_true(*(const double *)expr_eval_get(v, twice)->data == 0.25);
+}
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-      T(by_hand), T(short_sums),  T(updates),   T(recurrences),  T(second),       T(combining),   T(control),
-      T(refused), T(elementwise), T(products),  T(convolutions), T(pools),        T(rows),        T(normalised),
-      T(moved),   T(indexed),     T(over_time), T(others),       T(contractions), T(with_stated), T(stated_twice),
+      T(by_hand),      T(short_sums),  T(updates),      T(recurrences), T(second),       T(combining),
+      T(control),      T(refused),     T(elementwise),  T(products),    T(convolutions), T(pools),
+      T(rows),         T(normalised),  T(moved),        T(indexed),     T(over_time),    T(others),
+      T(contractions), T(with_stated), T(stated_twice), T(zero_power),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

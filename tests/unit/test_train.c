@@ -345,6 +345,17 @@ static void refused(void **state) {
   t = trainer(f);
   assert_int_equal(ek_trainer_compile(t, EK_BINARY_DIR "/test_train_step.c", 0, NULL), EK_USAGE);
   assert_non_null(strstr(ek_message(f->s), "this trainer has no optimizer"));
+  const char *text = NULL;
+  assert_int_equal(ek_trainer_show(NULL, NULL, &text), EK_USAGE);
+  assert_int_equal(ek_trainer_show(t, NULL, &text), EK_OK); /* the evaluation */
+  assert_true(strstr(text, "train.loss") && !strstr(text, "Gradient"));
+  assert_null(ek_trainer_run(t));
+  ek_trainer_close(t);
+  f->o.optimizer = "sgd";
+  t = trainer(f);
+  assert_int_equal(ek_trainer_show(t, NULL, &text), EK_OK);
+  assert_non_null(strstr(text, "Gradient"));
+  assert_non_null(ek_trainer_run(t));
   ek_trainer_close(t);
 }
 int main(void) {
