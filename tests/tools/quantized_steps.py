@@ -110,8 +110,10 @@ def trace(einkorn, path, graph, inputs):
     whole = {onnx.TensorProto.UINT8, onnx.TensorProto.INT8, onnx.TensorProto.UINT16, onnx.TensorProto.INT16,
              onnx.TensorProto.INT32}
     names = [o for n in model.graph.node for o in n.output if kinds.get(o) in whole]
-    asked = names + [n.input[0] for n in model.graph.node if n.op_type == "QuantizeLinear" and n.output[0] in names
-                     and n.input[0] in graph.maker]
+    quantise = [n for n in model.graph.node if n.op_type in ("QuantizeLinear", "DynamicQuantizeLinear")
+                and n.output[0] in names]
+    asked = names + [n.input[0] for n in quantise if n.input[0] in graph.maker]
+    asked += [n.output[1] for n in quantise if n.op_type[0] == "D"]
     known = {o.name for o in model.graph.output}
     model.graph.output.extend(helper.make_empty_tensor_value_info(n) for n in dict.fromkeys(asked) if n not in known)
     ours = run_einkorn(einkorn, path, inputs, dump=True)
@@ -125,8 +127,10 @@ def trace(einkorn, path, graph, inputs):
             continue
         off = np.abs(theirs[name].astype(np.int64) - ours[name].astype(np.int64))
         node, tie = graph.maker[name], ""
-        if node.op_type == "QuantizeLinear" and node.input[0] in theirs and node.input[1] in graph.constants:
-            scaled = theirs[node.input[0]].astype(np.float64) / graph.constants[node.input[1]]
+        scale = (theirs.get(node.output[1]) if node.op_type == "DynamicQuantizeLinear"
+                 else graph.constants.get(node.input[1]) if node.op_type == "QuantizeLinear" else None)
+        if scale is not None and node.input[0] in theirs:
+            scaled = theirs[node.input[0]].astype(np.float64) / scale
             tie = f", {np.abs(np.abs(scaled - np.floor(scaled)) - 0.5)[off > 0].max():.2g} steps from a tie at most"
         print(f"    {name} ({node.op_type}): {np.count_nonzero(off)} of {off.size} by at most {off.max()}{tie}")
         told += 1
