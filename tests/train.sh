@@ -119,6 +119,15 @@ for n in 1 2 3; do says 0 'written' "${plain[@]}" --of logits --reproducible --t
 same threads1.onnx threads2.onnx
 same threads1.onnx threads3.onnx
 
+# ---- f16: a loss scale, which is in the checkpoints ----
+half=("${plain[@]}" --of logits --precision f16)
+says 0 'epoch 4/4: loss 0.[0-3].*, accuracy 0.9' "${half[@]}" --epochs 4 --lr 0.003 -o half.onnx
+says 0 'epoch 2/2' "${half[@]}" --epochs 2 --lr 0.003 -o other_half.onnx
+says 0 'continues' "${half[@]}" --epochs 4 --lr 0.003 --resume other_half.checkpoints -o other_half.onnx
+same half.onnx other_half.onnx
+if grep -aq train.loss_scale half.checkpoints/best.safetensors; then ok; else bad 'no loss scale in a checkpoint'; fi
+says 0 'epoch 2/2: loss 0.[0-3].*, accuracy 0.9' "${plain[@]}" --of logits --precision bf16 --lr 0.003 -o b.onnx
+
 # ---- checkpoints ----
 says 2 'has checkpoints of a training: --resume points.checkpoints' "${learn[@]}" -o points.onnx
 says 2 'of another training: its batch is 16, now it is 8' "${learn[@]}" --batch 8 --validate 0.25 --resume \

@@ -205,8 +205,9 @@ typedef enum ek_accuracy { EK_ACCURACY_DEFAULT, EK_ACCURACY_STRICT, EK_ACCURACY_
 /* In what floats are kept between operations. MODEL: in the types that the model says. BF16: the factors of products
  * (matrix products, convolutions, attention) may be kept in bf16, so that each value has 8 bits of precision there;
  * sums stay in f32. Twice as fast where the machine multiplies pairs of bf16; elsewhere a warning tells
- * that it changes nothing. */
-typedef enum ek_precision { EK_PRECISION_MODEL, EK_PRECISION_BF16 } ek_precision;
+ * that it changes nothing. F16: the same factors in f16, 11 bits each, at most 65504; a step of training scales its
+ * loss (ek_train_options.loss_scale). It halves memory, and computes as in f32. */
+typedef enum ek_precision { EK_PRECISION_MODEL, EK_PRECISION_BF16, EK_PRECISION_F16 } ek_precision;
 /* Who makes machine code, of a module and of what ek_save writes. AUTO: Einkorn itself, function by function, where
  * it can, in a fiftieth of LLVM's time; LLVM the rest. LLVM: all by LLVM. */
 typedef enum ek_codegen { EK_CODEGEN_AUTO, EK_CODEGEN_LLVM } ek_codegen;
@@ -717,6 +718,12 @@ typedef struct ek_train_options {
    * in the first one the parameter; evaluation and ek_trainer_save use the averages, which are the tensors
    * PARAMETER.ema. 0 (default): none */
   double ema;
+  /* With EK_PRECISION_F16 the loss is multiplied by a scale before it is differentiated, so that small gradients are
+   * not 0 in f16, and gradients are divided by it. A step whose gradients are not finite changes no parameter and
+   * halves the scale; so many steps in a row that are double it. It is a state, train.loss_scale, as is the number of
+   * these steps, train.finite_steps. Defaults as torch.amp.GradScaler: 65536, 2000 */
+  double loss_scale;       /* the first scale, above 0 */
+  int loss_scale_interval; /* steps until it doubles, at least 1 */
 } ek_train_options;
 EK_API void ek_train_options_init(ek_train_options *o);                     /* the defaults */
 EK_API void ek_train_options_init_sized(ek_train_options *o, size_t bytes); /* the same of a struct of so many bytes */
@@ -750,7 +757,7 @@ typedef struct ek_schedule_point {
 } ek_schedule_point;
 /* EK_USAGE: no such schedule or attribute, or a number outside of what it may be */
 EK_API ek_code ek_schedule_rate(ek_session *s, const char *text, const ek_schedule_point *at, double *rate);
-EK_API int64_t ek_trainer_steps(const ek_trainer *t); /* updates so far */
+EK_API int64_t ek_trainer_steps(const ek_trainer *t); /* updates so far; those that a loss scale left out not */
 /* Everything that changes from step to step: parameters under the names of their initialisers, running statistics, and
  * the optimiser's states, named PARAMETER.STATE. */
 typedef enum ek_trained_kind { EK_TRAINED_PARAMETER, EK_TRAINED_STATISTIC, EK_TRAINED_MOMENT } ek_trained_kind;

@@ -13,7 +13,7 @@ from ._library import get_program
 
 Bound = _core.Bound
 _ACCURACY = {"default": 0, "strict": 1, "fast": 2}
-_PRECISION = {"model": 0, "bf16": 1}
+_PRECISION = {"model": 0, "bf16": 1, "f16": 2}
 _CODEGEN = {"auto": 0, "llvm": 1}
 
 
@@ -127,7 +127,7 @@ def compile(model, *, dims=None, threads=0, target=None, precision="model", accu
     dims          sizes of open dimensions: {"N": 8}, or bounds {"N": (least, likely or None, most)}
     threads       threads of a run; 0: what the process may use
     target        a target's name or file; None: this machine
-    precision     "model", or "bf16" for factors of products
+    precision     "model", or "bf16" or "f16" for factors of products
     accuracy      "default", "strict" (sums in another order only) or "fast" (shorter exp, tanh, erf)
     ops           operator definitions: files, texts, or what op() gave
     cache         True: keep compiled code in the user's cache folder; a path: in that folder

@@ -277,7 +277,8 @@ static void own_start(contest *t, bool cached, double *ms, double *memory) {
   if (k->target) vec_push(k->a, v, "--target"), vec_push(k->a, v, k->target);
   if (k->accuracy)
     vec_push(k->a, v, "--accuracy"), vec_push(k->a, v, k->accuracy == EK_ACCURACY_FAST ? "fast" : "strict");
-  if (k->precision) vec_push(k->a, v, "--precision"), vec_push(k->a, v, "bf16");
+  if (k->precision)
+    vec_push(k->a, v, "--precision"), vec_push(k->a, v, k->precision == EK_PRECISION_F16 ? "f16" : "bf16");
   if (k->unchecked) vec_push(k->a, v, "--unchecked");
   if (k->reproducible) vec_push(k->a, v, "--reproducible");
   if (k->schedule) vec_push(k->a, v, "--schedule"), vec_push(k->a, v, k->schedule);

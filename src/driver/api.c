@@ -227,8 +227,9 @@ bool options_read(ctx *c, const ek_session *s, const ek_options *given, pipe_opt
                (int)o.accuracy);
     return false;
   }
-  if (o.precision != EK_PRECISION_MODEL && o.precision != EK_PRECISION_BF16) {
-    diag_error(c, E_USAGE, NULL, "precision %d: EK_PRECISION_MODEL and EK_PRECISION_BF16 are known", (int)o.precision);
+  if (o.precision != EK_PRECISION_MODEL && o.precision != EK_PRECISION_BF16 && o.precision != EK_PRECISION_F16) {
+    diag_error(c, E_USAGE, NULL, "precision %d: EK_PRECISION_MODEL, EK_PRECISION_BF16 and EK_PRECISION_F16 are known",
+               (int)o.precision);
     return false;
   }
   if (o.codegen != EK_CODEGEN_AUTO && o.codegen != EK_CODEGEN_LLVM) {
@@ -238,7 +239,9 @@ bool options_read(ctx *c, const ek_session *s, const ek_options *given, pipe_opt
   *out = (pipe_opts){.level = o.optimize,
                      .strict = o.accuracy == EK_ACCURACY_STRICT,
                      .fast = o.accuracy == EK_ACCURACY_FAST,
-                     .narrow = o.precision == EK_PRECISION_BF16,
+                     .narrow = o.precision == EK_PRECISION_BF16  ? ET_BF16
+                               : o.precision == EK_PRECISION_F16 ? ET_F16
+                                                                 : ET_NONE,
                      .only_llvm = o.codegen == EK_CODEGEN_LLVM,
                      .unchecked = o.unchecked != 0,
                      .reproducible = o.reproducible != 0,

@@ -14,7 +14,7 @@
 
 /* Whoever adds an option decides here whether it changes code. (Where `watch` is set, or an inner option, the cache is
  * not asked.) */
-_Static_assert(sizeof(pipe_opts) == 208 && sizeof(dimfix) == 40,
+_Static_assert(sizeof(pipe_opts) == 216 && sizeof(dimfix) == 40,
                "is the new field part of the key (below), or does it not change the code? Then change these numbers");
 
 /* ---- builds ---------------------------------------------------------------------------------- */
@@ -101,12 +101,12 @@ const char *cache_key(ctx *c, const ek_model *m, const pipe_opts *o, uint8_t mod
   const target *t = target_get(c, o->target ? o->target : "host");
   if (!t || !t->here) return NULL;
   put_target(&b, t);
-  sb_fmt(&b, "\noptimise %d%s%s%s%s%s", o->level, o->unchecked ? " unchecked" : "",
+  sb_fmt(&b, "\noptimise %d%s%s%s %s%s", o->level, o->unchecked ? " unchecked" : "",
          o->reproducible ? " reproducible" : "",
          o->strict ? " strict"
          : o->fast ? " fast"
                    : "",
-         o->narrow ? " bf16" : "", o->only_llvm ? " llvm" : "");
+         o->narrow ? et_name(o->narrow) : "", o->only_llvm ? " llvm" : "");
   put_text(&b, "skip", o->skip);
   put_text(&b, "schedules", o->schedules);
 #ifdef EK_PLANTS

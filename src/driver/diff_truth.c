@@ -138,6 +138,7 @@ static double share(const diff *d, etype t) { /* of the largest value that may a
   double by_option = d->o.accuracy == EK_ACCURACY_STRICT ? 1e-5 : d->o.accuracy == EK_ACCURACY_FAST ? 1e-3 : 1e-4;
   if (t == ET_F64) by_option = 1e-10;
   if (d->o.precision == EK_PRECISION_BF16 && t != ET_F64) by_option = ldexp(1, -6);
+  if (d->o.precision == EK_PRECISION_F16 && t != ET_F64) by_option = ldexp(1, -9);
   return fmax(by_option, ldexp(4, -(int)mantissa_bits(t)));
 }
 

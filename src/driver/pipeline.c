@@ -205,9 +205,10 @@ static void lower_with_variants(pipeline *p, const u32vec *sizes) {
   if (!p->m) ctx_unwind(p->c);
   ran(p, PL_EXPR, "lower", true, now_ms() - t0);
 }
-/* May factors be kept in bf16? Where that is asked for, and the target multiplies them. */
-static bool may_narrow(const pipeline *p) {
-  return p->o.narrow && target_products(p->t, ET_F32, ET_BF16, ET_BF16) != NULL;
+/* In which type may factors be kept? In bf16 where the target multiplies pairs of them; ET_NONE: as they are. */
+static etype may_narrow(const pipeline *p) {
+  const bool can = p->o.narrow != ET_BF16 || target_products(p->t, ET_F32, ET_BF16, ET_BF16) != NULL;
+  return can ? p->o.narrow : ET_NONE;
 }
 bool pipe_optimise(pipeline *p) {
   if (p->stopped || p->passes_ms > 0) return !p->stopped;
@@ -264,8 +265,8 @@ bool pipe_program(pipeline *p) {
   bool go = ran(p, PL_LOOP, "schedule", true, now_ms() - t0);
   double t1 = now_ms();
   if (go) {
-    if (!p->timed) expr_drop_values(p->m); /* kernels stand for them now */
-    const bool narrow = may_narrow(p);     /* rounds by far more than short forms of functions err */
+    if (!p->timed) expr_drop_values(p->m);        /* kernels stand for them now */
+    const bool narrow = may_narrow(p) == ET_BF16; /* rounds by far more than short forms of functions err */
     p->s->l->fast = p->o.fast || (narrow && !p->o.strict), p->s->l->flush = narrow;
     p->p = program_build(p->s, p->g->name);
     if (!p->p || diag_errors(p->c)) ctx_unwind(p->c);

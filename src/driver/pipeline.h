@@ -52,7 +52,7 @@ typedef struct pipe_opts {
   bool reproducible;          /* no order of a sum follows from the number of threads */
   bool strict;                /* no pass that regroups sums beyond reassociation */
   bool fast;                  /* an error of 1e-3 of a tensor's largest value is allowed */
-  bool narrow;                /* products may be of bf16 */
+  etype narrow;               /* factors of products may be kept in it: bf16, f16; ET_NONE: as they are */
   bool only_llvm;             /* all code comes from LLVM */
   bool plain;                 /* kernels are scheduled as at level 0, whatever the level */
   bool no_sharing;            /* buffers share no memory */

@@ -27,7 +27,8 @@ static const ek_show_options show_defaults = {.stage = "graph"};
 static const ek_diff_options diff_defaults = {0};
 static const ek_quantize_options quantize_defaults = {
     .percentile = 99.999, .most_changed = -1, .smooth = -1, .bits = 4, .block_size = 32, .correct_bias = 1};
-static const ek_train_options train_defaults = {.optimizer = "adamw", .accumulate = 1};
+static const ek_train_options train_defaults = {
+    .optimizer = "adamw", .accumulate = 1, .loss_scale = 65536, .loss_scale_interval = 2000};
 #define INIT(name, defaults)                                                                                           \
   void name##_init_sized(name *o, size_t bytes) { struct_init(o, bytes, &defaults, sizeof defaults); }
 INIT(ek_session_options, session_defaults)

@@ -130,6 +130,8 @@ static ek_code plan(ek_trainer *t) {
     t->plan.ema = t->want.ema;
     t->plan.clip_norm = t->want.clip_norm, t->plan.clip_value = t->want.clip_value;
     t->plan.accumulate = t->want.accumulate;
+    t->plan.loss_scale = t->o.precision == EK_PRECISION_F16 ? t->want.loss_scale : 0;
+    t->plan.loss_scale_steps = t->want.loss_scale_interval;
   }
   CTX_CATCH { e = session_done(t->m->s, t->c, EK_FAILED); }
   return e;
@@ -165,6 +167,8 @@ static ek_code check_options(ek_trainer *t, const ek_train_options *given) {
     return session_fail(s, EK_USAGE, "ek_train_options: ema is at least 0 and below 1");
   if (t->want.accumulate < 1)
     return session_fail(s, EK_USAGE, "ek_train_options: accumulate is at least 1, not %d", t->want.accumulate);
+  if (!(t->want.loss_scale > 0 && t->want.loss_scale < INFINITY && t->want.loss_scale_interval >= 1))
+    return session_fail(s, EK_USAGE, "ek_train_options: loss_scale is above 0, and loss_scale_interval at least 1");
   t->o.cache = NULL, t->o.watch = NULL, t->o.states = NULL, t->o.stop_after = NULL, t->o.pass = NULL;
   return EK_OK;
 }
@@ -246,6 +250,15 @@ static ek_code loss_of(ek_trainer *t, ek_run *r, double *loss) {
   if (e) return run_failed(t, r, e);
   t->last = r;
   *loss = t->want.loss ? number_of(&x, 0) : NAN;
+  return EK_OK;
+}
+
+/* Did the update take place? A loss scale leaves out those whose gradients are not finite. */
+static ek_code update_of(const ek_trainer *t, bool *updated) {
+  ek_array x;
+  const ek_code e = t->plan.loss_scale > 0 ? ek_run_get_output(t->run, TRAIN_UPDATED, &x) : EK_OK;
+  if (e) return run_failed(t, t->run, e);
+  if (t->plan.loss_scale > 0) *updated = number_of(&x, 0) != 0;
   return EK_OK;
 }
 
@@ -331,9 +344,11 @@ ek_code ek_trainer_step(ek_trainer *t, const ek_array *batch, size_t n, double l
   if (e) return e;
   if (loss) *loss = value;
   if (!isfinite(value)) return loss_failed(t, batch, n, &now, value);
+  bool updated = now.ends;
+  e = update_of(t, &updated);
   t->calls = now.ends ? 0 : t->calls + 1;
-  t->steps += now.ends;
-  return EK_OK;
+  t->steps += updated;
+  return e;
 }
 /* ---- evaluation ------------------------------------------------------------------------------ */
 /* The batch of the trainer with the sizes of these arrays. */

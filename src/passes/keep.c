@@ -108,9 +108,9 @@ static ex whole_code(pw *p, ex value, coding as) {
                         : expr_op2(m, OP_SUB, whole_as_i32(m, value), expr_i(m, ET_I32, as.zero));
   return simplify(p, expr_cast(m, as.type, whole));
 }
-static ex uncast(const emodule *m, ex e) { /* f32(x) of a bf16 value x becomes x */
+static ex uncast(const emodule *m, ex e, etype t) { /* f32(x) of a value x of type t becomes x */
   const ex_node *n = exn(m, e);
-  return n->kind == EX_OP && n->op == OP_CAST && exn(m, n->args[0])->type == ET_BF16 ? n->args[0] : 0;
+  return n->kind == EX_OP && n->op == OP_CAST && exn(m, n->args[0])->type == t ? n->args[0] : 0;
 }
 int64_t code_first(etype t) { return et_kind(t) == K_UINT ? 0 : -(INT64_C(1) << (et_bits(t) - 1)); }
 int64_t code_last(etype t) { return code_first(t) + (INT64_C(1) << et_bits(t)) - 1; }
@@ -119,14 +119,14 @@ interval keep_interval(coding as) {
 }
 ex keep_code(pw *p, ex value, coding as) {
   emodule *m = p->m;
-  if (as.type != ET_BF16) return whole_code(p, value, as);
+  if (et_kind(as.type) != K_FLOAT) return whole_code(p, value, as);
   const ex_node n = *exn(m, value);
-  if (n.kind == EX_REDUCE) return expr_reduce(m, n.op, n.args, n.nargs, n.where, n.body, n.payload, n.acc, ET_BF16);
-  const ex r = uncast(m, value);
-  return r ? r : expr_cast(m, ET_BF16, value);
+  if (n.kind == EX_REDUCE) return expr_reduce(m, n.op, n.args, n.nargs, n.where, n.body, n.payload, n.acc, as.type);
+  const ex r = uncast(m, value, as.type);
+  return r ? r : expr_cast(m, as.type, value);
 }
 ex keep_value(emodule *m, ex code, etype t, coding as) {
-  if (as.type == ET_BF16) return expr_cast(m, t, code);
+  if (et_kind(as.type) == K_FLOAT) return expr_cast(m, t, code);
   const ex whole = expr_cast(m, ET_I32, code);
   return expr_cast(m, t, as.zero ? expr_op2(m, OP_ADD, whole, expr_i(m, ET_I32, as.zero)) : whole);
 }
@@ -136,8 +136,8 @@ ex keep_read(const keeper *k, ex load, tid of) {
   const coding as = kept_form(k, of);
   ex other = 0;
   if (n.otherwise && !EK_PLANTED("keep"))
-    other = exn(m, n.otherwise)->kind == EX_CONST && as.type == ET_BF16
-                ? expr_const(m, ET_BF16, exn(m, n.otherwise)->k)
+    other = exn(m, n.otherwise)->kind == EX_CONST && et_kind(as.type) == K_FLOAT
+                ? expr_const(m, as.type, exn(m, n.otherwise)->k)
                 : keep_code(k->p, n.otherwise, as); /* coded as what it stands beside */
   return keep_value(m, expr_load(m, of, n.args, n.nargs, other), (etype)n.type, as);
 }

@@ -1,7 +1,7 @@
 /* Tensors that are kept in a smaller element type than their values have (private to the passes; keep.c).
  *
- * What is stored instead of a value is its code: in bf16 the value rounded; in an integer type a whole number less
- * `zero`.
+ * What is stored instead of a value is its code: in bf16 or f16 the value rounded; in an integer type a whole number
+ * less `zero`.
  * Whoever reads the tensor reads the code and gets the value of it. A stage stores codes itself, as do the pieces of a
  * placement; of what must keep its type (inputs, outputs, values of branches and recurrences) a copy in codes is made.
  * */
@@ -13,7 +13,7 @@
 
 /* A form of codes. */
 typedef struct coding {
-  etype type;   /* of the codes: bf16, or an integer type of at most 16 bits */
+  etype type;   /* of the codes: bf16, f16, or an integer type of at most 16 bits */
   int64_t zero; /* whole numbers: what code 0 stands for */
 } coding;
 typedef struct keeper {

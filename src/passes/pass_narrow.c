@@ -1,10 +1,10 @@
-/* Which tensors are kept in bf16, if the user allows it?
+/* Which tensors are kept in bf16 or f16, if the user allows it?
  *
  * Factors of products: where a sum over f32 products reads a factor from a tensor, and the other one from a constant or
- * from a tensor too, both are stored in bf16 and the products are those of their values; sums stay in f32, and so does
- * everything else. Halves what is read, and machines that multiply pairs of bf16 do twice as much an instruction
- * (schedule/instruction.c). The error is that of rounding each factor to 8 bits. Not the products of a Winograd
- * transform, whose sums would magnify that: where it beats a product of bf16 it is one of f32.
+ * from a tensor too, both are stored in that type and the products are those of their values; sums stay in f32, and so
+ * does everything else. Halves what is read, and machines that multiply pairs of bf16 do twice as much an instruction
+ * (schedule/instruction.c). The error is that of rounding each factor to 8 bits (f16: 11). Not the products of a
+ * Winograd transform, whose sums would magnify that: where it beats a product of bf16 it is one of f32.
  *
  * Whoever reads a tensor that is kept so gets rounded values (keep.h). Only where an even number of points of the sum
  * lie side by side; two factors that the run makes also only where each element is used many times.
@@ -62,8 +62,9 @@ static bool match(pw *p, uint32_t s, product *q) {
 /* ---- tensors --------------------------------------------------------------------------------- */
 typedef struct rounding {
   const float *from; /* floats */
-  uint16_t *to;      /* gets them as bf16 */
+  uint16_t *to;      /* gets them in the type */
   size_t n;          /* number of floats */
+  etype type;        /* bf16 or f16 */
 } rounding;
 enum { STRETCH = 1 << 16 };
 static void round_stretch(ctx *c, void *arg, uint32_t i) { /* rounds to nearest, ties to even; NaN stays NaN */
@@ -71,29 +72,33 @@ static void round_stretch(ctx *c, void *arg, uint32_t i) { /* rounds to nearest,
   (void)c;
   for (size_t k = (size_t)i * STRETCH, end = k + STRETCH < r->n ? k + STRETCH : r->n; k < end; k++) {
     uint32_t u;
+    if (r->type == ET_F16) {
+      et_store(ET_F16, r->to + k, et_load(ET_F32, r->from + k));
+      continue;
+    }
     memcpy(&u, r->from + k, 4); /* mapped constants may be misaligned */
     r->to[EK_PLANTED("narrow") && k ? k - 1 : k] =
         (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? u >> 16 | 0x40 : (u + 0x7fff + (u >> 16 & 1)) >> 16);
   }
 }
-static const coding rounded = {ET_BF16, 0};
+static coding rounded(const keeper *k) { return (coding){k->p->narrow, 0}; }
 static tid narrow_constant(keeper *k, tid t) {
   tid r = kept(k, t);
   if (r) return r;
   ndarray d = *expr_data(k->m, t);
   int64_t n;
   if (!nd_count(&d, &n)) return 0;
-  rounding w = {(const float *)(const void *)d.data, arena_array(k->m->a, (size_t)n, 2), (size_t)n};
+  rounding w = {(const float *)(const void *)d.data, arena_array(k->m->a, (size_t)n, 2), (size_t)n, k->p->narrow};
   par_for(k->p->c, ctx_cpus(k->p->c), (uint32_t)((w.n + STRETCH - 1) / STRETCH), round_stretch, &w);
-  d.type = ET_BF16, d.data = (uint8_t *)w.to, d.bytes = (size_t)n * 2;
+  d.type = k->p->narrow, d.data = (uint8_t *)w.to, d.bytes = (size_t)n * 2;
   r = expr_const_tensor(k->m, &d, xt(k->m, t)->name);
-  keep_constant(k, t, r, rounded);
+  keep_constant(k, t, r, rounded(k));
   return r;
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
 typedef struct factors {
-  keeper *k;        /* what is kept in bf16 */
+  keeper *k;        /* what is kept so */
   const product *q; /* the product */
 } factors;
 static ex read_factor(void *env, emodule *m, ex e) {
@@ -106,16 +111,17 @@ static ex read_factor(void *env, emodule *m, ex e) {
   }
   return e;
 }
-/* Can the factor be had in bf16? A copy of the rows' factor lies as what it is of; the other one is packed anyway. */
+/* Can the factor be had in that type? A copy of the rows' factor lies as what it is of; the other one is packed
+ * anyway. */
 static bool can_narrow(const keeper *k, const narrow_factor *f, bool rows) {
   const tid t = exn(k->m, f->load)->tensor;
-  return f->constant || kept(k, t) || keep_can(k, t, rounded) || f->last || !rows;
+  return f->constant || kept(k, t) || keep_can(k, t, rounded(k)) || f->last || !rows;
 }
 static void narrow_it(keeper *k, uint32_t s, narrow_factor *f) {
   const tid t = exn(k->m, f->load)->tensor;
   if (f->constant) return;
-  if (keep_can(k, t, rounded)) keep_stage(k, t, rounded);
-  if (!kept(k, t)) f->copy = keep_copy(k, s, t, rounded);
+  if (keep_can(k, t, rounded(k))) keep_stage(k, t, rounded(k));
+  if (!kept(k, t)) f->copy = keep_copy(k, s, t, rounded(k));
 }
 bool pass_narrow(pw *p) {
   emodule *m = p->m;

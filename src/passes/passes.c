@@ -66,7 +66,7 @@ const expr_pass expr_passes[] = {
     {"quotient", pass_quotient, 2, true,
      "division by what many values share becomes a product, and x * (1 / d) a division. Needs inline"},
     {"narrow", pass_narrow, 1, false,
-     "where the user allows it, what products read is kept in bf16. Needs inline, fold"},
+     "where the user allows it, what products read is kept in bf16 or f16. Needs inline, fold"},
     {"parts", pass_parts, 1, true,
      "sums whose operands stay in no cache are computed in parts, which are added up at the end. Needs inline"},
     {"align", pass_align, 1, false, "producers and readers get the same digits. Needs views"},
@@ -106,7 +106,7 @@ bool expr_optimise(emodule *m, int level, const expr_observer *o) {
   p.fuel = o ? o->fuel : 0;
   set_machine(&p, o ? o->t : NULL, &plain);
   p.convert = o && o->convert;
-  p.narrow = o && o->narrow;
+  p.narrow = o ? o->narrow : ET_NONE;
   p.strict = o && o->strict;
   p.variant_sizes = o ? o->variant_sizes : NULL;
   p.widen = UINT64_C(1) << ET_F16 | UINT64_C(1) << ET_BF16;

@@ -28,7 +28,7 @@ typedef struct expr_observer {
    * module needs */
   const char *skip;
   bool convert;    /* constants of narrow floats are converted now: the target has no instruction for it */
-  bool narrow;     /* factors of products may be kept in bf16 */
+  etype narrow;    /* factors of products may be kept in it: bf16 or f16; ET_NONE: as they are */
   uint64_t fuel;   /* stop rewriting after that many rewrites; 0: no limit */
   uint64_t *spent; /* if not NULL: how many rewrites were made */
   /* gets the open sizes for which other forms would be chosen if they were known to be EXPR_VARIANT_ROWS or more, where

@@ -38,7 +38,7 @@ struct pw {
   uint32_t fma;         /* vector registers that a core of the target multiplies and adds in a cycle */
   uint32_t registers;   /* vector registers of the target */
   bool convert;         /* constants of narrow floats are converted now */
-  bool narrow;          /* factors of products may be kept in bf16 */
+  etype narrow;         /* factors of products may be kept in it: bf16 or f16; ET_NONE: as they are */
   bool strict;          /* sums of floats are not regrouped */
   /* most that the error of a window sum may grow, relative to a plain sum's (pass_winograd) */
   double most_growth;

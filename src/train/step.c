@@ -12,6 +12,7 @@ typedef struct builder {
   value *rate;             /* TRAIN_RATE */
   value *count;            /* TRAIN_COUNT */
   value *good;             /* bool[]: the update takes place */
+  value *scale;            /* f32[]: the scale of the loss; NULL: there is none */
   train_values parameters; /* what is trained */
   value **grads;           /* the gradient of each */
 } builder;
@@ -97,9 +98,23 @@ static void losses(builder *b) {
 }
 
 /* ---- the gradient ---------------------------------------------------------------------------- */
+/* A state without axes, which begins with this number. */
+static value *number_state(builder *b, const char *name, etype t, double first) {
+  value *v = number(b, name, t, first);
+  vec_push(b->a, b->made->moments, v->source);
+  return v;
+}
+/* What is differentiated: the loss, or its multiple. */
+static value *scaled_loss(builder *b) {
+  if (!(b->p->loss_scale > 0)) return b->loss;
+  b->scale = number_state(b, TRAIN_SCALE, ET_F32, b->p->loss_scale);
+  value *in[] = {b->loss, b->scale}, *v = add(b, "loss_scaled", "einkorn.train", "train.scaled", in, 2);
+  return v;
+}
 static void gradient(builder *b) {
   const uint32_t n = b->parameters.n;
   strvec names = {0};
+  value *of = scaled_loss(b);
   node *x = graph_node(b->g, "Gradient", "ai.onnx.preview.training", "train.gradient");
   b->grads = NEWN(b->a, value *, n + 1);
   for (uint32_t i = 0; i < n; i++) {
@@ -108,9 +123,13 @@ static void gradient(builder *b) {
     b->grads[i] = result(b, x, about(b, "gradient", b->parameters.v[i]));
     b->grads[i]->type = b->parameters.v[i]->type;
   }
-  vec_push(b->a, x->in, b->loss);
+  vec_push(b->a, x->in, of);
   node_set_strings(b->g, x, "xs", names.v, names.n);
-  node_set_string(b->g, x, "y", b->loss->source);
+  node_set_string(b->g, x, "y", of->source);
+  for (uint32_t i = 0; i < n && b->scale; i++) {
+    value *in[] = {b->grads[i], b->scale};
+    b->grads[i] = add(b, "unscaled", "einkorn.train", about(b, "unscaled", b->parameters.v[i]), in, 2);
+  }
 }
 static void clip_values(builder *b) {
   for (uint32_t i = 0; i < b->parameters.n && b->p->clip_value > 0; i++) {
@@ -120,12 +139,16 @@ static void clip_values(builder *b) {
     b->grads[i] = add(b, "Clip", "", about(b, "cut", p), in, 3);
   }
 }
-static void clip_norm(builder *b) {
+/* The square of the norm of all gradients together. */
+static value *square_norm(builder *b, const char *name) {
   value **squares = NEWN(b->a, value *, b->parameters.n + 1);
-  if (!(b->p->clip_norm > 0)) return;
   for (uint32_t i = 0; i < b->parameters.n; i++)
-    squares[i] = add(b, "square_norm", "einkorn.train", about(b, "square", b->parameters.v[i]), &b->grads[i], 1);
-  value *square = add(b, "Sum", "", "train.square", squares, b->parameters.n);
+    squares[i] = add(b, "square_norm", "einkorn.train", arena_fmt(b->a, "%s.%u", name, i), &b->grads[i], 1);
+  return add(b, "Sum", "", name, squares, b->parameters.n);
+}
+static void clip_norm(builder *b) {
+  if (!(b->p->clip_norm > 0)) return;
+  value *square = square_norm(b, "train.square");
   value *factor = add(b, "clip_factor", "einkorn.train", "train.factor", &square, 1);
   node_set_float(b->g, factor->def, "most", b->p->clip_norm);
   value *norm = result(b, factor->def, TRAIN_NORM);
@@ -200,6 +223,19 @@ static void accumulate(builder *b) {
   }
   b->good = add(b, "And", "", "train.updates", both, 2);
 }
+/* The update takes place where the gradients are finite, and the scale follows. */
+static void check_scale(builder *b) {
+  if (!b->scale) return;
+  value *square = square_norm(b, "train.size"), *count = number_state(b, TRAIN_FINITE, ET_I64, 0);
+  value *finite = add(b, "finite", "einkorn.train", "train.all_finite", &square, 1);
+  value *in[] = {b->scale, count, finite}, *both[] = {b->good, finite};
+  value *next = add(b, "loss_scale", "einkorn.train", "train.next_scale", in, 3);
+  node_set_int(b->g, next->def, "interval", b->p->loss_scale_steps);
+  tie(b, b->scale, next);
+  tie(b, count, result(b, next->def, "train.next_steps"));
+  b->good = add(b, "And", "", TRAIN_UPDATED, both, 2);
+  vec_push(b->a, b->g->outputs, b->good);
+}
 static void step(builder *b) {
   b->parameters = train_parameters(b->g, b->p, b->made);
   if (!b->parameters.n)
@@ -210,6 +246,7 @@ static void step(builder *b) {
   gradient(b);
   b->good = add(b, "finite", "einkorn.train", "train.finite", &b->loss, 1);
   accumulate(b);
+  check_scale(b);
   clip_values(b);
   clip_norm(b);
   for (uint32_t i = 0; i < b->parameters.n; i++) add_update(b, i);

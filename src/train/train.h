@@ -51,14 +51,17 @@ double train_schedule_rate(ctx *c, const char *text, const train_moment *m);
 
 /* ---- step.c ----------------------------------------------------------------------------------- */
 /* Names of what a step has beside the model's inputs and the loss's. */
-#define TRAIN_RATE "train.lr"        /* input f64[]: the learning rate */
-#define TRAIN_COUNT "train.step"     /* input i64[]: the number of this update, from 1 */
-#define TRAIN_KEY "train.key"        /* input i64[]: key of the random numbers of this step; only where there are any */
-#define TRAIN_UPDATE "train.last"    /* input bool[]: the last of the batches whose gradients are added up; only then */
-#define TRAIN_LOSS "train.loss"      /* output: the loss */
-#define TRAIN_NORM "train.norm"      /* output: the norm of the gradient, before it is clipped; only where it is */
-#define TRAIN_AVERAGE "ema"          /* PARAMETER.ema: state, the average of a parameter */
-#define TRAIN_METRIC "train.metric." /* outputs, with the number of the metric behind it */
+#define TRAIN_RATE "train.lr"     /* input f64[]: the learning rate */
+#define TRAIN_COUNT "train.step"  /* input i64[]: the number of this update, from 1 */
+#define TRAIN_KEY "train.key"     /* input i64[]: key of the random numbers of this step; only where there are any */
+#define TRAIN_UPDATE "train.last" /* input bool[]: the last of the batches whose gradients are added up; only then */
+#define TRAIN_LOSS "train.loss"   /* output: the loss */
+#define TRAIN_SCALE "train.loss_scale"    /* state f32[]: the scale of the loss; only where there is one */
+#define TRAIN_FINITE "train.finite_steps" /* state i64[]: steps in a row with finite gradients; only then */
+#define TRAIN_UPDATED "train.updated"     /* output bool[]: the update took place; only then */
+#define TRAIN_NORM "train.norm"           /* output: the norm of the gradient, before it is clipped; only where it is */
+#define TRAIN_AVERAGE "ema"               /* PARAMETER.ema: state, the average of a parameter */
+#define TRAIN_METRIC "train.metric."      /* outputs, with the number of the metric behind it */
 
 typedef struct train_group { /* parameters with other attributes of the optimiser */
   const char *pattern;       /* of their names: * stands for any text, ? for one character */
@@ -79,6 +82,8 @@ typedef struct train_plan {
   double clip_norm;          /* gradients are scaled down to this norm of all together; 0: not */
   double clip_value;         /* each element of a gradient is cut to this absolute value; 0: not */
   double ema;                /* decay of the parameters' averages; 0: there are none */
+  double loss_scale;         /* the first scale of the loss; 0: there is none */
+  int64_t loss_scale_steps;  /* steps with finite gradients after which it doubles */
   int64_t accumulate;        /* an update follows from the gradients' mean over so many runs */
   bool evaluate;             /* no step: loss, metrics and outputs of the model as it is; parameters are inputs */
 } train_plan;

@@ -683,7 +683,7 @@ static void kept_in_bf16(const char *text, uint32_t expected) {
     pass_check p = {.m = m, .seed = 88172645463325252u, .tolerance = 0.01};
     pc_inputs(&p, a);
     pc_reference(&p, a);
-    expr_optimise(m, 3, &(expr_observer){.after = pc_after, .env = &p, .narrow = true, .t = target_get(c, "zen5")});
+    expr_optimise(m, 3, &(expr_observer){.after = pc_after, .env = &p, .narrow = ET_BF16, .t = target_get(c, "zen5")});
     for (uint32_t i = 0; i < m->stages.n; i++)
       if (!xs(m, i)->dead) kept += xt(m, xs(m, i)->tensor)->type == ET_BF16;
     bad = p.bad + (p.worst < 1e-5); /* nothing was rounded */
