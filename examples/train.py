@@ -4,7 +4,6 @@
 
 Needs the packages einkorn and numpy.
 """
-import math
 import os
 import sys
 
@@ -28,13 +27,6 @@ def read_set(name):
             "target": read_idx(name + "-labels").astype(np.int64)}
 
 
-def forget(trainer, random):
-    """Weights become random, as large as He et al. (2015) say; biases become 0."""
-    for name, w in trainer.parameters.items():
-        most = math.sqrt(6 / np.prod(w.shape[1:])) if w.ndim > 1 else 0
-        trainer.parameters[name] = random.uniform(-most, most, w.shape).astype(w.dtype)
-
-
 class Report(einkorn.train.Callback):
     def on_epoch(self, trainer, epoch):
         print("epoch %d: loss %.4f, accuracy %.3f; held out: %.3f" % (
@@ -43,11 +35,9 @@ class Report(einkorn.train.Callback):
 
 def main(words):
     train, test = read_set("train"), read_set("test")
-    trainer = einkorn.train.Trainer(os.path.join(HERE, "digits.onnx"), loss="cross_entropy", output="logits",
-                                    metrics=["accuracy"], batch={k: v[:BATCH] for k, v in train.items()})
-    forget(trainer, np.random.default_rng(1))
-    trainer.fit(train, EPOCHS, BATCH, lr=4e-3, schedule=lambda step, steps: (1 + math.cos(math.pi * step / steps)) / 2,
-                validate=test, callbacks=[Report()])
+    trainer = einkorn.train.Trainer(os.path.join(HERE, "digits.onnx"), loss="cross_entropy",
+                                    metrics=["accuracy"], init="he")
+    trainer.fit(train, EPOCHS, BATCH, lr=4e-3, schedule="cosine", validate=test, callbacks=[Report()])
     if words:
         trainer.save(words[0])
 

@@ -56,7 +56,7 @@ train_in_c() { # most of the pictures held out are recognised, also by the model
   local work digits=$examples/digits
   work=$(mktemp -d)
   if ${CC:-cc} -std=c99 -Wall -Wextra -pedantic -Werror -I"$here/../include" "$examples/train.c" \
-    -L"$build" -leinkorn -lm -Wl,-rpath,"$build" -o "$work/train" >"$work/out" 2>&1 &&
+    -L"$build" -leinkorn -Wl,-rpath,"$build" -o "$work/train" >"$work/out" 2>&1 &&
     "$work/train" "$digits/digits.onnx" "$digits" "$work/out.onnx" >"$work/out" 2>&1 &&
     grep -qE '^held out: loss .*, 4[34][0-9] of 450 are right$' "$work/out" &&
     [ "$("$build/example_classify" "$work/out.onnx" "$digits"/digit_?.pgm |

@@ -12,7 +12,7 @@ sym: base
 graph: base sym
 onnx: base graph
 quantize: base sym graph expr
-train: base graph notation
+train: base sym graph expr notation
 runtime:
 target: base runtime expr notation
 expr: base sym

@@ -84,9 +84,12 @@ else ls points.checkpoints >out; bad 'three checkpoints and the best stay'; fi
 says 0 'no better loss in 2 epochs' "${learn[@]}" --epochs 100 --lr 0 --patience 2 -o early.onnx
 images="images=$digits/train-images.idx,y=$digits/train-labels.idx"
 plain=(train "$digits/digits.onnx" --data "$images" --standardize --loss cross_entropy --metric accuracy --epochs 2)
-says 0 'ends in a Softmax, which cross_entropy computes itself: --of logits takes its input' "${plain[@]}" -o \
+says 0 'the loss is of logits, of which the model.s last node makes its result, as cross_entropy' "${plain[@]}" \
+  --epochs 1 -o digits.onnx
+says 0 'epoch 2/2: loss 0.[0-3].*, accuracy 0.9' "${plain[@]}" --lr 0.003 --checkpoints z -o digits.onnx
+says 0 'epoch 2/2: loss 1[.]' "${plain[@]}" --of scores --lr 0.003 --checkpoints softmax -o digits.onnx
+says 0 'epoch 4/4: loss 0.[0-3].*, accuracy 0.9' "${plain[@]}" --epochs 4 --init he --lr 0.003 --checkpoints he -o \
   digits.onnx
-says 0 'epoch 2/2: loss 0.[0-3].*, accuracy 0.9' "${plain[@]}" --of logits --lr 0.003 --checkpoints z -o digits.onnx
 says 0 'epoch 2/2' "${plain[@]}" --of logits --augment flip,crop:1,noise:0.1 --checkpoints augmented -o digits.onnx
 says 2 'augment' "${plain[@]}" --of logits --augment twist --checkpoints augmented2 -o digits.onnx
 

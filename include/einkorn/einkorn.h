@@ -344,9 +344,9 @@ EK_API void ek_module_report(const ek_module *m, ek_report *out); /* what compil
 EK_API ek_pool *ek_pool_create(int threads);
 EK_API void ek_pool_destroy(ek_pool *p); /* to be called after all runs that use it. Any thread */
 
-/* ---- arrays: numpy's files ------------------------------------------------------------------- */
+/* ---- arrays: numpy's files and IDX ----------------------------------------------------------- */
 typedef struct ek_array {
-  const char *name;          /* name in a .npz; "" of a .npy */
+  const char *name;          /* name in a .npz; "" of another file */
   ek_type type;              /* element type */
   int32_t rank;              /* number of axes */
   int64_t dims[EK_MAX_RANK]; /* size of each axis */
@@ -354,8 +354,8 @@ typedef struct ek_array {
   size_t bytes;              /* bytes at data */
 } ek_array;
 typedef struct ek_arrays ek_arrays; /* the arrays of one file */
-/* Reads a .npz or .npy, by content. Texts become bytes: EK_UINT8 with one axis more, as models take them. EK_IO,
- * EK_MODEL. */
+/* Reads a .npz, .npy or IDX file (MNIST's format, also packed by gzip), by content. Texts become bytes: EK_UINT8 with
+ * one axis more, as models take them. EK_IO, EK_MODEL. */
 EK_API ek_code ek_arrays_load(ek_session *s, const char *path, ek_arrays **out);
 EK_API void ek_arrays_close(ek_arrays *a);         /* ends what was given out of it, too */
 EK_API size_t ek_arrays_count(const ek_arrays *a); /* how many */
@@ -698,7 +698,9 @@ typedef struct ek_train_options {
   const char *optimizer;
   /* Metrics, NULL-terminated, such as "accuracy"; NULL: none */
   const char *const *metrics;
-  const char *output; /* the tensor that the loss is of; NULL: the model's first output */
+  /* The tensor that loss and metrics are of; NULL: the model's first output, or, where its last node computes what the
+   * loss computes itself (Softmax before cross_entropy), the input of that node; a note says so */
+  const char *output;
   /* What a step is given: names, types and sizes count, data is not read. The model's inputs, whose open sizes become
    * these, and the inputs of the loss and of metrics beside the model's result, under the names of their definitions,
    * such as "target". */
@@ -713,7 +715,7 @@ typedef struct ek_train_options {
   double clip_norm;  /* gradients are scaled so that all together have at most this norm; 0 (default): not */
   double clip_value; /* each element of a gradient is cut to at most this absolute value; 0 (default): not */
   int accumulate;    /* so many calls of ek_trainer_step make one update, by the mean of their gradients; default 1 */
-  uint64_t seed;     /* of random masks */
+  uint64_t seed;     /* of random masks, and of `init` */
   /* The decay of averages of the parameters, such as 0.999: in each update average = ema*average + (1 - ema)*parameter,
    * in the first one the parameter; evaluation and ek_trainer_save use the averages, which are the tensors
    * PARAMETER.ema. 0 (default): none */
@@ -724,6 +726,11 @@ typedef struct ek_train_options {
    * these steps, train.finite_steps. Defaults as torch.amp.GradScaler: 65536, 2000 */
   double loss_scale;       /* the first scale, above 0 */
   int loss_scale_interval; /* steps until it doubles, at least 1 */
+  /* "he" or "xavier": the parameters begin with values that follow from how they are used and from the seed, not with
+   * those of the model: what is summed over is random (normal, He et al. 2015; or uniform, Glorot and Bengio 2010),
+   * what is added is 0, what scales single elements is 1 (docs/training.md). "keep" or NULL (default): those of the
+   * model */
+  const char *init;
 } ek_train_options;
 EK_API void ek_train_options_init(ek_train_options *o);                     /* the defaults */
 EK_API void ek_train_options_init_sized(ek_train_options *o, size_t bytes); /* the same of a struct of so many bytes */
@@ -757,6 +764,9 @@ typedef struct ek_schedule_point {
 } ek_schedule_point;
 /* EK_USAGE: no such schedule or attribute, or a number outside of what it may be */
 EK_API ek_code ek_schedule_rate(ek_session *s, const char *text, const ek_schedule_point *at, double *rate);
+/* The name of the tensor that loss and metrics are of, as long as the trainer lives; NULL: the model's first output. A
+ * trainer without an optimizer knows it after its first evaluation. */
+EK_API const char *ek_trainer_output(const ek_trainer *t);
 EK_API int64_t ek_trainer_steps(const ek_trainer *t); /* updates so far; those that a loss scale left out not */
 /* Everything that changes from step to step: parameters under the names of their initialisers, running statistics, and
  * the optimiser's states, named PARAMETER.STATE. */

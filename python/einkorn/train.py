@@ -79,20 +79,24 @@ class Trainer:
     """A model, its loss and its optimiser, compiled to one program; see __init__."""
 
     def __init__(self, model, *, loss, optimizer="adamw", metrics=(), output=None, freeze=(), groups=(), clip_norm=0.0,
-                 clip_value=0.0, accumulate=1, seed=0, batch=None, **options):
+                 clip_value=0.0, accumulate=1, seed=0, ema=0.0, init=None, batch=None, **options):
         """
         model       as for compile()
         loss        such as "cross_entropy", or "cross_entropy:ignore_index=0"
         optimizer   such as "adamw:weight_decay=0.1"
         metrics     such as ["accuracy"]
-        output      the tensor that the loss is of; None: the model's first output
+        output      the tensor that loss and metrics are of; None: the model's first output, or, where its last node
+                    computes what the loss computes itself (Softmax before cross_entropy), the input of that node
         freeze      patterns (* and ?) of the names of parameters that stay as they are
         groups      "PATTERN:attribute=value,..": parameters that the optimiser treats in another way, such as
                     ["*bias:weight_decay=0"]; the first that fits counts
         clip_norm   gradients are scaled so that all together have at most this norm; 0: not
         clip_value  each element of a gradient is cut to at most this absolute value; 0: not
         accumulate  so many steps make one update, by the mean of their gradients
-        seed        of random masks, and of the order of fit()
+        seed        of random masks, of `init` and of the order of fit()
+        ema         the decay of averages of the parameters, such as 0.999, which evaluate() and save() use; 0: none
+        init        "he" or "xavier": parameters begin with values that follow from their use and the seed; None, or
+                    "keep": those of the model
         batch       {name: array, or (shape, dtype)}: what a step is given, which are the model's inputs and those of
                     the loss and the metrics, such as "target". None: as the first step is
         options     as for compile(); those of cache, states and watch have no meaning here
@@ -103,7 +107,8 @@ class Trainer:
         self._module = Module(model, dict(compiled, load=True, cache=None))
         self._options = dict(compiled, cache=None, states=[], watch=[], metrics=list(metrics), freeze=list(freeze),
                              groups=list(groups))
-        self._rest = (loss, optimizer, output, float(clip_norm), float(clip_value), int(accumulate), int(seed))
+        self._rest = (loss, optimizer, output, float(clip_norm), float(clip_value), int(accumulate), int(seed),
+                      float(ema), init)
         self._metrics = tuple(metrics)
         self._seed = int(seed)
         self._core = None
@@ -156,7 +161,8 @@ class Trainer:
         batch        samples of a step, where data are arrays; None: what the trainer was compiled for. Samples that
                      fill no batch are left out, in each epoch others
         lr           the learning rate
-        schedule     called as schedule(step, steps), the number of the step, from 0, and of all steps: a factor of lr
+        schedule     such as "cosine:warmup=100" (docs/training.md lists them); or called as schedule(step, steps), the
+                     number of the step, from 0, and of all steps: a factor of lr
         validate     a dict of arrays that are evaluated after each epoch
         callbacks    Callbacks
         shuffle      samples come in another order in each epoch: a function of the trainer's seed and the epoch
@@ -168,11 +174,11 @@ class Trainer:
             else _Batches(data, epochs - first_epoch)
         if schedule and not len(batches):
             raise UsageError("fit: a schedule needs the number of batches, len(data)")
-        history, done = [], first_epoch * len(batches)
+        history, losses, done = [], [], first_epoch * len(batches)
         for epoch in range(first_epoch, epochs):
             total, sums, count, rate = 0.0, None, 0, lr
             for arrays in batches.of(epoch):
-                rate = lr * schedule(done, epochs * len(batches)) if schedule else lr
+                rate = self._rate(schedule, lr, done, epochs * len(batches), losses, arrays)
                 loss = self.step(arrays, rate)
                 total, count, done = total + loss, count + 1, done + 1
                 sums = self._added(sums)
@@ -182,9 +188,19 @@ class Trainer:
                 raise UsageError("fit: there is no batch of data")
             row = Epoch(epoch, self.steps, rate, total / count, self._values(sums), self._validate(validate))
             history.append(row)
+            losses.append(row.validation.loss if row.validation else row.loss)
             if _tell(callbacks, "on_epoch", self, row):
                 break
         return history
+
+    def _rate(self, schedule, lr, step, steps, losses, arrays):
+        if schedule is None:
+            return lr
+        if callable(schedule):
+            return lr * schedule(step, steps)
+        core = self._core or self._compile(arrays)
+        every = self._rest[5]  # a schedule counts updates
+        return core.rate(schedule, lr, step // every, max(steps // every, 1), losses)
 
     def _size(self, batch):
         if batch is None and self._core is None:
@@ -225,6 +241,11 @@ class Trainer:
     def steps(self):
         """Updates so far."""
         return self._compiled().steps()
+
+    @property
+    def output(self):
+        """The name of the tensor that loss and metrics are of; None: the model's first output."""
+        return self._compiled().output()
 
     @property
     def report(self):

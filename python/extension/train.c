@@ -71,16 +71,16 @@ static bool create(trainer_object *x, ek_train_options *o) {
   session_give(x->m);
   return good;
 }
-/* Trainer(module, options, batch, loss, optimizer, output, clip_norm, clip_value, accumulate, seed); options: as of a
- * module, and the lists metrics, freeze, groups */
+/* Trainer(module, options, batch, loss, optimizer, output, clip_norm, clip_value, accumulate, seed, ema, init);
+ * options: as of a module, and the lists metrics, freeze, groups */
 static PyObject *trainer_new(PyTypeObject *type, PyObject *args, PyObject *none) {
   PyObject *module, *dict, *batch;
   unsigned long long seed;
   ek_train_options o;
   (void)none;
   ek_train_options_init(&o);
-  if (!PyArg_ParseTuple(args, "OO!O!sszddiK", &module, &PyDict_Type, &dict, &PyList_Type, &batch, &o.loss, &o.optimizer,
-                        &o.output, &o.clip_norm, &o.clip_value, &o.accumulate, &seed))
+  if (!PyArg_ParseTuple(args, "OO!O!sszddiKdz", &module, &PyDict_Type, &dict, &PyList_Type, &batch, &o.loss,
+                        &o.optimizer, &o.output, &o.clip_norm, &o.clip_value, &o.accumulate, &seed, &o.ema, &o.init))
     return NULL;
   o.seed = seed;
   const allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
@@ -164,26 +164,53 @@ static PyObject *trainer_metric(PyObject *self, PyObject *number) { /* metric(i)
   return all;
 }
 
+/* The numbers of a sequence, for PyMem_Free; NULL: an error is set. */
+static double *numbers_of(PyObject *list, size_t *n) {
+  PyObject *all = PySequence_Tuple(list);
+  if (!all) return NULL;
+  *n = (size_t)PyTuple_Size(all);
+  double *out = PyMem_Calloc(*n + 1, sizeof *out);
+  if (!out) PyErr_NoMemory();
+  for (size_t k = 0; out && k < *n; k++) out[k] = PyFloat_AsDouble(PyTuple_GetItem(all, (Py_ssize_t)k));
+  Py_DECREF(all);
+  if (!PyErr_Occurred()) return out;
+  PyMem_Free(out);
+  return NULL;
+}
 static PyObject *trainer_metric_value(PyObject *self, PyObject *args) { /* metric_value(i, sums) -> number */
   trainer_object *x = (trainer_object *)self;
   PyObject *list;
   Py_ssize_t i;
   double value = 0;
+  size_t n;
   if (!PyArg_ParseTuple(args, "nO", &i, &list)) return NULL;
-  PyObject *all = PySequence_Tuple(list);
-  if (!all) return NULL;
-  const size_t n = (size_t)PyTuple_Size(all);
-  double *sums = PyMem_Calloc(n + 1, sizeof *sums);
-  if (!sums) PyErr_NoMemory();
-  for (size_t k = 0; sums && k < n; k++) sums[k] = PyFloat_AsDouble(PyTuple_GetItem(all, (Py_ssize_t)k));
-  if (!PyErr_Occurred() && trainer_take(x)) {
+  double *sums = numbers_of(list, &n);
+  if (sums && trainer_take(x)) {
     const ek_code code = ek_trainer_metric_value(x->t, (size_t)i, sums, n, &value);
     if (code) trainer_failed(x, code);
     trainer_give(x);
   }
   PyMem_Free(sums);
-  Py_DECREF(all);
   return PyErr_Occurred() ? NULL : PyFloat_FromDouble(value);
+}
+/* rate(schedule, base, step, total, losses) -> learning rate */
+static PyObject *trainer_rate(PyObject *self, PyObject *args) {
+  trainer_object *x = (trainer_object *)self;
+  const char *schedule;
+  PyObject *list;
+  long long step, total;
+  ek_schedule_point at = {0};
+  double rate = 0;
+  if (!PyArg_ParseTuple(args, "sdLLO", &schedule, &at.base, &step, &total, &list)) return NULL;
+  double *losses = numbers_of(list, &at.loss_count);
+  at.step = step, at.total = total, at.losses = losses;
+  if (losses && trainer_take(x)) {
+    const ek_code code = ek_schedule_rate(x->m->s, schedule, &at, &rate);
+    if (code) trainer_failed(x, code);
+    trainer_give(x);
+  }
+  PyMem_Free(losses);
+  return PyErr_Occurred() ? NULL : PyFloat_FromDouble(rate);
 }
 
 /* ---- what changes ------------------------------------------------------------------------------ */
@@ -265,6 +292,16 @@ static PyObject *trainer_save(PyObject *self, PyObject *args) { /* save(path) */
   Py_DECREF(path);
   return answer;
 }
+static PyObject *trainer_output(PyObject *self,
+                                PyObject *none) { /* output() -> name of the tensor of the loss, or None */
+  trainer_object *x = (trainer_object *)self;
+  (void)none;
+  if (!trainer_take(x)) return NULL;
+  const char *name = ek_trainer_output(x->t);
+  PyObject *answer = name ? text_of(name) : Py_NewRef(Py_None);
+  trainer_give(x);
+  return answer;
+}
 static PyObject *trainer_report(PyObject *self, PyObject *none) {
   trainer_object *x = (trainer_object *)self;
   ek_report r;
@@ -281,6 +318,7 @@ static PyMethodDef methods[] = {
     {"tensors", trainer_tensors, METH_NOARGS, NULL}, {"get", trainer_get, METH_O, NULL},
     {"set", trainer_set, METH_VARARGS, NULL},        {"steps", trainer_steps, METH_VARARGS, NULL},
     {"save", trainer_save, METH_VARARGS, NULL},      {"report", trainer_report, METH_NOARGS, NULL},
+    {"rate", trainer_rate, METH_VARARGS, NULL},      {"output", trainer_output, METH_NOARGS, NULL},
     {"close", trainer_close, METH_NOARGS, NULL},     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot slots[] = {

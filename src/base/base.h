@@ -407,6 +407,12 @@ typedef struct npz {
 bool npz_read(ctx *c, const char *path, npz *out); /* reads members that are stored or deflated */
 bool npz_write(ctx *c, const char *path, const npz *z);
 
+/* ---- IDX, the format of MNIST, and gzip (idx.c): by content; what is damaged unwinds (E_IO) ---- */
+bool is_gzip(bytes file);
+bytes gzip_read(ctx *c, const char *path, bytes file); /* what is packed in it */
+bool is_idx(bytes file);
+ndarray idx_read(ctx *c, const char *path, bytes file); /* points into `file` where possible */
+
 /* ---- .safetensors (safetensors.c) ------------------------------------------------------------ */
 typedef struct safetensors {
   uint32_t n;          /* number of arrays */

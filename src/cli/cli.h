@@ -67,6 +67,7 @@ typedef struct train_args { /* options of train and evaluate */
   int batch;                /* --batch */
   int accumulate;           /* --accumulate */
   int keep;                 /* --keep */
+  int init;                 /* --init: 0 keep, 1 he, 2 xavier */
   int patience;             /* --patience; 0: no end before the last epoch */
   uint64_t every;           /* --checkpoint-every: updates; 0: after epochs alone */
   bool standardize;         /* --standardize */

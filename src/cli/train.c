@@ -43,7 +43,7 @@ static ek_train_options trainer_options(cli *k, const ek_options *compile, const
   t.metrics = o->metrics.v, t.freeze = o->freeze.v, t.groups = o->groups.v, t.output = o->of;
   t.batch = f->batch, t.batch_count = f->n;
   t.clip_norm = o->clip_norm, t.clip_value = o->clip_value, t.accumulate = o->accumulate, t.seed = k->seed;
-  t.ema = o->ema;
+  t.ema = o->ema, t.init = (const char *const[]){"keep", "he", "xavier"}[o->init];
   return t;
 }
 
@@ -91,7 +91,7 @@ static void open_feeds(training *r, ek_model *model) {
 }
 
 /* ---- train ----------------------------------------------------------------------------------- */
-/* What a file says of training are BatchNormalization and Dropout alone; and a last Softmax stands in a loss's way. */
+/* What a file says of training are BatchNormalization and Dropout alone. */
 static ek_code tell_forms(cli *k, ek_model *model) {
   const ek_value_info *v;
   size_t n = 0;
@@ -99,10 +99,6 @@ static ek_code tell_forms(cli *k, ek_model *model) {
   const ek_code e = ek_model_values(model, &v, &n);
   if (e) return e;
   for (size_t i = 0; i < n; i++) {
-    if (i && !k->train.of && !strcmp(v[i].op, "Softmax") && v[i].output == 0 &&
-        !strncmp(k->train.loss, "cross_entropy", 13))
-      say(k, "warning: the model ends in a Softmax, which cross_entropy computes itself: --of %s takes its input\n",
-          v[i - 1].name);
     windows |= !strcmp(v[i].op, "Conv");
     forms |= !strcmp(v[i].op, "BatchNormalization") || !strcmp(v[i].op, "Dropout");
   }
@@ -111,6 +107,12 @@ static ek_code tell_forms(cli *k, ek_model *model) {
         "warning: the model has neither BatchNormalization nor Dropout. If it was exported for inference, these were "
         "folded or removed, and it is trained without them: export it in its training form to keep them\n");
   return EK_OK;
+}
+static void tell_output(const training *r) {
+  const char *of = ek_trainer_output(r->t);
+  if (of && !r->k->train.of)
+    say(r->k, "the loss is of %s, of which the model's last node makes its result, as %s does itself\n", of,
+        r->k->train.loss);
 }
 static void start(training *r) {
   cli *k = r->k;
@@ -182,6 +184,7 @@ int cmd_train(cli *k) {
   const ek_train_options o = trainer_options(k, &compile, &r.train);
   e = ek_trainer_create(model, &o, &r.t);
   if (e) return fail(k, e);
+  tell_output(&r);
   r.nmetrics = k->train.metrics.n, r.sum = tally_new(k, r.nmetrics);
   start(&r);
   e = train_epochs(&r);

@@ -44,10 +44,7 @@ bool read_image_folder(ctx *c, dataset *d, const data_source *s, const strvec *c
 void read_text(ctx *c, dataset *d, const data_source *s);
 bool is_csv(const data_source *s);
 void read_csv(ctx *c, dataset *d, const data_source *s);
-bool is_idx(bytes file);
 void read_idx(ctx *c, dataset *d, const data_source *s);
-bool is_gzip(bytes file);
-bytes read_gzip(ctx *c, const char *path, bytes file); /* what is packed in it */
 
 /* ---- random.c -------------------------------------------------------------------------------- */
 /* What random numbers are for: each use has numbers of its own. */

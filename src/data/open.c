@@ -163,6 +163,10 @@ static void read_folder(ctx *c, dataset *d, const data_source *s) {
   }
 }
 
+void read_idx(ctx *c, dataset *d, const data_source *s) {
+  const ndarray x = idx_read(c, s->path, s->content);
+  dataset_add(c, d, s->path, s->name ? s->name : x.rank > 1 ? "images" : "labels", &x);
+}
 /* ---- paths ----------------------------------------------------------------------------------- */
 static void read_source(ctx *c, dataset *d, data_source *s) {
   if (is_folder(s->path)) {
@@ -175,7 +179,7 @@ static void read_source(ctx *c, dataset *d, data_source *s) {
     return;
   }
   if (s->member) ctx_fail(c, E_USAGE, "%s:%s: only a .npz file has named arrays", s->path, s->member);
-  if (is_gzip(s->content)) s->content = read_gzip(c, s->path, s->content);
+  if (is_gzip(s->content)) s->content = gzip_read(c, s->path, s->content);
   if (is_npy(s->content))
     read_npy(c, d, s);
   else if (is_idx(s->content))

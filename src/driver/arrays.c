@@ -1,5 +1,5 @@
-/* Arrays of numpy's files for programs: read into a context of their own, which lives as long as the handle; written
- * from what the caller has. */
+/* Arrays of numpy's and of IDX files for programs: read into a context of their own, which lives as long as the
+ * handle; written from what the caller has. */
 #include "driver/driver.h"
 #include <string.h>
 
@@ -18,6 +18,12 @@ static void read_arrays(ctx *c, const char *path, npz *z) {
       *z = (npz){1, NEWN(ctx_arena(c), const char *, 1), NEWN(ctx_arena(c), ndarray, 1)};
       z->names[0] = "";
       npy_read(c, b, path, &z->arrays[0]);
+    } else if (is_gzip(b) || is_idx(b)) {
+      if (is_gzip(b)) b = gzip_read(c, path, b);
+      if (!is_idx(b)) ctx_fail(c, E_MODEL, "%s: packed by gzip, and what is packed is no IDX file", path);
+      *z = (npz){1, NEWN(ctx_arena(c), const char *, 1), NEWN(ctx_arena(c), ndarray, 1)};
+      z->names[0] = "";
+      z->arrays[0] = idx_read(c, path, b);
     } else
       npz_read(c, path, z);
     for (uint32_t i = 0; !diag_errors(c) && i < z->n; i++) {

@@ -7,6 +7,7 @@
  *      of a set is smaller. Its parameters are inputs, bound to what the step's states hold.
  */
 #include "driver/driver.h"
+#include "driver/train_init.h"
 #include "driver/train_value.h"
 #include "onnx/onnx.h"
 #include "train/train.h"
@@ -34,6 +35,7 @@ struct ek_trainer {
   ek_run *run;                   /* its run */
   evaluation checks[MOST_SIZES]; /* the last one used is the first */
   ek_run *last;                  /* the run of the last step or evaluation; NULL: none */
+  bool looked;                   /* plan.output is what it stays */
   bool watched;                  /* a step is compiled whose tensors are all outputs */
   int64_t steps;                 /* updates so far */
   int64_t calls;                 /* batches since the last update */
@@ -46,9 +48,22 @@ static ek_code run_failed(const ek_trainer *t, ek_run *r, ek_code e) {
 }
 
 /* ---- compiling ------------------------------------------------------------------------------- */
+/* Which tensor is the loss of, where the caller does not say it? */
+static void find_output(ek_trainer *t, graph *g) {
+  const ops_sources ops = own_ops_sources(g->c, t->m->ops, t->m->nops);
+  t->looked = true;
+  if (t->plan.output) return;
+  const char *name = train_before_link(g->c, pipe_library(g->c, &ops), g, &t->plan.loss);
+  if (!name) return;
+  t->plan.output = arena_strdup(t->a, name);
+  diag_add(g->c, D_NOTE, E_OK, (srcpos){0}, NULL,
+           "the loss is of %s, of which the model's last node makes its result, as %s does itself", name,
+           opdef_name(t->plan.loss.d));
+}
 static void build(graph *g, void *env) {
   ek_trainer *t = env;
   train_made made;
+  if (!t->looked) find_output(t, g);
   train_build(g, &t->plan, &made);
   if (t->watched) watch_values(g, (const char *const[]){"*", NULL});
   if (t->plan.evaluate || t->watched) return;
@@ -151,6 +166,17 @@ static ek_code compile(ek_trainer *t, bool evaluate, ek_module **code, ek_run **
   return e ? e : ek_run_create(*code, t->o.threads, run);
 }
 
+/* The parameters get the values that a training begins with. */
+static ek_code initialise(ek_trainer *t) {
+  const inner_options model = {.edit = build, .edit_env = t};
+  const initial_values v = {&model, &t->made.parameters, t->run, t->want.init, t->want.seed};
+  ek_code e = prepare(t, true);
+  if (!e) e = train_initialise(t->m, &t->o, &v);
+  if (e) return e;
+  e = ek_run_prepare(t->run);
+  return e ? run_failed(t, t->run, e) : EK_OK;
+}
+
 /* ---- creating -------------------------------------------------------------------------------- */
 static ek_code check_options(ek_trainer *t, const ek_train_options *given) {
   ek_session *s = t->m->s;
@@ -186,6 +212,7 @@ ek_code ek_trainer_create(ek_model *m, const ek_train_options *o, ek_trainer **o
     e = ek_run_prepare(t->run);
     if (e) run_failed(t, t->run, e);
   }
+  if (!e && t->run && t->want.init && strcmp(t->want.init, "keep") != 0) e = initialise(t);
   if (e) {
     ek_trainer_close(t);
     return e;
@@ -476,6 +503,7 @@ ek_code ek_trainer_metric_value(ek_trainer *t, size_t i, const double *sums, siz
 }
 
 /* ---- what changes ---------------------------------------------------------------------------- */
+const char *ek_trainer_output(const ek_trainer *t) { return t ? t->plan.output : NULL; }
 int64_t ek_trainer_steps(const ek_trainer *t) { return t ? t->steps : 0; }
 ek_code ek_trainer_set_steps(ek_trainer *t, int64_t steps) {
   if (!t || steps < 0) return t ? session_fail(t->m->s, EK_USAGE, "steps are 0 or more") : EK_USAGE;

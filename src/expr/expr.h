@@ -517,6 +517,9 @@ bool expr_comps(emodule *m, uint32_t producer, const sz *idx, sz *out, atom *spl
 uint32_t expr_ndigits(const stage *s);
 /* writes the stage's digits one after the other, axes outer to inner */
 void expr_digits(const stage *s, digit *out);
+/* The value of the stage that a load reads, at the place where it is read. 0: it reads no stage, or one with updates or
+ * a recurrence; or the place may be out of range, or its digits cannot be separated. */
+ex expr_written_in(emodule *m, ex load);
 
 /* A number to decide with where a size is a symbol: its value when constant, else with every symbol at min(512, its
  * upper bound). At most 2^62. */

@@ -52,7 +52,7 @@ static bool scale_expr(const folding *f, ex e);
 static bool scale_load(const folding *f, ex e) {
   emodule *m = f->f->m;
   const ex_node n = *exn(m, e);
-  const ex inner = quantize_written_in(m, e);
+  const ex inner = expr_written_in(m, e);
   if (inner) return scale_expr(f, inner);
   if (n.otherwise || xt(m, n.tensor)->kind == TK_STAGE) return false;
   value *v = quantize_value_of(m, e, f->n, f->f->inputs);

@@ -17,20 +17,6 @@ typedef struct form {
 } form;
 
 /* ---- one expression -------------------------------------------------------------------------- */
-ex quantize_written_in(emodule *m, ex load) {
-  const ex_node n = *exn(m, load);
-  const tensor *t = xt(m, n.tensor);
-  if (t->kind != TK_STAGE || n.otherwise) return 0;
-  const stage *s = xs(m, t->stage);
-  if (!s->value || s->updates.n || s->recurrence) return 0;
-  const uint32_t nd = expr_ndigits(s);
-  digit *d = NEWN(m->a, digit, nd + 1);
-  sz *by = NEWN(m->a, sz, nd + 1);
-  atom *vars = NEWN(m->a, atom, nd + 1);
-  expr_digits(s, d);
-  for (uint32_t i = 0; i < nd; i++) vars[i] = d[i].var;
-  return expr_comps(m, t->stage, n.args, by, NULL, NULL) ? expr_subst_vars(m, s->value, vars, by, nd) : 0;
-}
 static void take_terms(form *f, ex e, bool scaled) {
   const ex_node n = *exn(f->m, e);
   if (n.kind == EX_CONST) return;
@@ -52,7 +38,7 @@ static void take_terms(form *f, ex e, bool scaled) {
     f->other = true;
     return;
   }
-  const ex inner = quantize_written_in(f->m, e);
+  const ex inner = expr_written_in(f->m, e);
   if (inner)
     take_terms(f, inner, scaled);
   else if (xt(f->m, n.tensor)->kind == TK_STAGE)
@@ -63,7 +49,7 @@ static void take_terms(form *f, ex e, bool scaled) {
 /* The element of an input or constant that a factor is; 0: it is more than that. */
 static ex element(form *f, ex e) {
   while (e && exn(f->m, e)->kind == EX_LOAD && xt(f->m, exn(f->m, e)->tensor)->kind == TK_STAGE)
-    e = quantize_written_in(f->m, e);
+    e = expr_written_in(f->m, e);
   return e && exn(f->m, e)->kind == EX_LOAD ? e : 0;
 }
 

@@ -38,7 +38,6 @@ typedef struct quant_layer {
 /* m: the formula of n alone, whose inputs are `inputs` in this order, and whose first output is n's first one. False:
  * n multiplies no two tensors. True: it does; out->kept says why it cannot be quantised, if so. */
 bool quantize_layer(emodule *m, node *n, value *const *inputs, quant_layer *out);
-ex quantize_written_in(emodule *m, ex load); /* the value of the stage read, at the place where it is read; 0: none */
 /* The input or constant of n that is read; NULL: a stage. */
 value *quantize_value_of(const emodule *m, ex load, const node *n, value *const *inputs);
 /* The only axis whose index uses the variable, if it is nothing but that; -1: there is none. */

@@ -107,7 +107,7 @@ static value *number_state(builder *b, const char *name, etype t, double first) 
 /* What is differentiated: the loss, or its multiple. */
 static value *scaled_loss(builder *b) {
   if (!(b->p->loss_scale > 0)) return b->loss;
-  b->scale = number_state(b, TRAIN_SCALE, ET_F32, b->p->loss_scale);
+  b->scale = number_state(b, TRAIN_LOSS_SCALE, ET_F32, b->p->loss_scale);
   value *in[] = {b->loss, b->scale}, *v = add(b, "loss_scaled", "einkorn.train", "train.scaled", in, 2);
   return v;
 }

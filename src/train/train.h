@@ -10,12 +10,14 @@
  *   einkorn.optimizer  (lr: f64[], step: i64[], X, G, states..; attributes) -> X2, the states after the step
  *   einkorn.metric     (prediction, any other inputs; attributes) -> sums over the samples: T[k]
  *   einkorn.metric_value  (sums: f64[k]; attributes of the metric) -> its value: f64[]
+ *   einkorn.link       (X; some attributes of the loss) -> what the loss of this name computes of its argument
  * step counts from 1. States have the sizes of X, and begin with zeros. Sums of several batches add up; where a metric
  * has no definition of its value, it is the first sum divided by the second.
  * A definition of the user is found in the same way.
  */
 #ifndef EK_TRAIN_H
 #define EK_TRAIN_H
+#include "expr/expr.h"
 #include "graph/graph.h"
 #include "notation/notation.h"
 
@@ -23,6 +25,7 @@
 #define TRAIN_OPTIMIZER_DOMAIN "einkorn.optimizer"
 #define TRAIN_METRIC_DOMAIN "einkorn.metric"
 #define TRAIN_VALUE_DOMAIN "einkorn.metric_value"
+#define TRAIN_LINK_DOMAIN "einkorn.link"
 
 /* ---- rule.c: a definition and values of its attributes ---------------------------------------- */
 typedef struct train_rule {
@@ -56,12 +59,12 @@ double train_schedule_rate(ctx *c, const char *text, const train_moment *m);
 #define TRAIN_KEY "train.key"     /* input i64[]: key of the random numbers of this step; only where there are any */
 #define TRAIN_UPDATE "train.last" /* input bool[]: the last of the batches whose gradients are added up; only then */
 #define TRAIN_LOSS "train.loss"   /* output: the loss */
-#define TRAIN_SCALE "train.loss_scale"    /* state f32[]: the scale of the loss; only where there is one */
-#define TRAIN_FINITE "train.finite_steps" /* state i64[]: steps in a row with finite gradients; only then */
-#define TRAIN_UPDATED "train.updated"     /* output bool[]: the update took place; only then */
-#define TRAIN_NORM "train.norm"           /* output: the norm of the gradient, before it is clipped; only where it is */
-#define TRAIN_AVERAGE "ema"               /* PARAMETER.ema: state, the average of a parameter */
-#define TRAIN_METRIC "train.metric."      /* outputs, with the number of the metric behind it */
+#define TRAIN_LOSS_SCALE "train.loss_scale" /* state f32[]: the scale of the loss; only where there is one */
+#define TRAIN_FINITE "train.finite_steps"   /* state i64[]: steps in a row with finite gradients; only then */
+#define TRAIN_UPDATED "train.updated"       /* output bool[]: the update took place; only then */
+#define TRAIN_NORM "train.norm"      /* output: the norm of the gradient, before it is clipped; only where it is */
+#define TRAIN_AVERAGE "ema"          /* PARAMETER.ema: state, the average of a parameter */
+#define TRAIN_METRIC "train.metric." /* outputs, with the number of the metric behind it */
 
 typedef struct train_group { /* parameters with other attributes of the optimiser */
   const char *pattern;       /* of their names: * stands for any text, ? for one character */
@@ -113,4 +116,20 @@ void train_gradients(graph *g, const oplib *lib, const char *of);
 typedef VEC(value *) train_values;
 /* Initialisers of floats with an axis at least, whose contents are no sizes, and that the outputs depend on. */
 train_values train_parameters(graph *g, const train_plan *p, train_made *made);
+/* ---- initial.c: values that a training begins with --------------------------------------------- */
+typedef enum { TRAIN_OTHER, TRAIN_WEIGHT, TRAIN_LOOKED_UP, TRAIN_SCALE, TRAIN_BIAS } train_role;
+typedef struct train_use { /* how a parameter is used; initial.c tells what the roles are */
+  train_role role;         /* its role */
+  double fan_in;           /* weight: its elements that one sum reads */
+  double fan_out;          /* weight: its elements that one element of another factor meets; looked up: of one look */
+} train_use;
+/* m: the model, in which the parameter is an input, as it was lowered */
+train_use train_use_of(emodule *m, tid t);
+typedef enum { TRAIN_KEEP, TRAIN_HE, TRAIN_XAVIER } train_initial;
+train_initial train_initial_of(ctx *c, const char *text); /* by its name; unwinds (E_USAGE) */
+/* The first values of a parameter whose values are `now`, a function of seed, name and place, to `to`. Weights are
+ * normal with variance 2/fan_in (he: He et al. 2015) or uniform within sqrt(6/(fan_in + fan_out)) of 0 (xavier: Glorot,
+ * Bengio 2010); what is looked up is normal with variance 1/fan_out; biases are 0, and scales 1. False: the parameter
+ * stays as it is: it has another role, or is a scale whose elements are all equal, as a model begins. */
+bool train_begin(const train_use *u, train_initial how, uint64_t seed, const char *name, const ndarray *now, void *to);
 #endif

@@ -35,7 +35,7 @@ static bool try_one(ctx *c, void *env) {
     d.o.vocabulary = fuzz_file(in->p + 1, in->n - 1);
     read_text(c, &d, &s);
   } else {
-    if (is_gzip(s.content)) s.content = read_gzip(c, s.path, s.content);
+    if (is_gzip(s.content)) s.content = gzip_read(c, s.path, s.content);
     if (is_idx(s.content))
       read_idx(c, &d, &s);
     else

@@ -177,13 +177,11 @@ class Threads(unittest.TestCase):
 
 class Fit(unittest.TestCase):
     def test_digits(self):
-        """Learned again from random weights, and written."""
-        d, rng = digits(), np.random.default_rng(0)
-        t = Trainer(DIGITS, loss="cross_entropy", output="logits", metrics=["accuracy"])
+        """Learned again from random weights, and written. The loss is of the logits, not of their Softmax."""
+        d = digits()
+        t = Trainer(DIGITS, loss="cross_entropy", metrics=["accuracy"], init="he")
         t.step({k: v[:8] for k, v in d.items()}, 0.0)
-        for name, w in t.parameters.items():
-            fan = np.prod(w.shape[1:])
-            t.parameters[name] = (rng.standard_normal(w.shape) * (w.ndim > 1) * np.sqrt(2 / fan)).astype(w.dtype)
+        self.assertEqual(t.output, "logits")
         history = t.fit(d, 15, 8, lr=3e-3, validate={k: v[:13] for k, v in d.items()})
         self.assertEqual([e.step for e in history], list(range(5, 62, 4)))
         self.assertLess(history[-1].loss, history[0].loss / 4)
@@ -251,6 +249,52 @@ class Fit(unittest.TestCase):
                 return True
         self.assertEqual(t.fit(data(8), 5, 4, callbacks=[Now()]), [])
         self.assertEqual(t.steps, 5)
+
+
+    def test_schedules(self):
+        """By name: the rates of each step, counted in updates; plateau sees the losses of validation."""
+        class Rates:
+            def __init__(self):
+                self.all = []
+
+            def on_step(self, trainer, step):
+                self.all.append(step.lr)
+
+        def rates(schedule, **more):
+            r = Rates()
+            Trainer(LINEAR, loss="mse", optimizer="sgd", **more).fit(data(8), 3, 2, lr=0.5, schedule=schedule,
+                                                                     validate=data(3), callbacks=[r])
+            return r.all
+        np.testing.assert_allclose(rates("cosine"), [0.25 * (1 + np.cos(np.pi * i / 12)) for i in range(12)])
+        np.testing.assert_allclose(rates("cosine", accumulate=2),
+                                   [0.25 * (1 + np.cos(np.pi * (i // 2) / 6)) for i in range(12)])
+        self.assertEqual(rates("plateau:patience=0,threshold=0.99"), 8 * [0.5] + 4 * [0.05])
+        with self.assertRaisesRegex(einkorn.UsageError, "cosine"):
+            rates("cosin")
+
+    def test_average(self):
+        """With ema, evaluate() uses the averages, and parameters are those of now."""
+        d = data(4)
+        t = Trainer(LINEAR, loss="mse", optimizer="sgd", ema=0.75, batch=d)
+        t.step(d, 0.1)
+        first = t.parameters["b"]
+        t.step(d, 0.1)
+        mean = 0.75 * first + 0.25 * t.parameters["b"]
+        np.testing.assert_allclose(t.state_dict()["b.ema"], mean)
+        p, loss = Plain(), t.evaluate(d)
+        p.w, p.b = t.state_dict()["w.ema"], mean
+        self.assertAlmostEqual(loss, p.loss(d["x"], d["target"]))
+
+    def test_first_values(self):
+        d = data(4)
+        made = lambda **more: Trainer(LINEAR, loss="mse", batch=d, **more).parameters
+        a, b = made(init="he", seed=1), made(init="he", seed=1)
+        np.testing.assert_array_equal(a["w"], b["w"])
+        self.assertTrue((a["w"] != made(init="he", seed=2)["w"]).all())
+        self.assertEqual(a["b"][0], 0)
+        self.assertEqual(made(init="keep")["b"][0], 0.125)
+        with self.assertRaisesRegex(einkorn.UsageError, "init uniform: he, xavier or keep"):
+            made(init="uniform")
 
 
 class States(unittest.TestCase):

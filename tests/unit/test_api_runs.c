@@ -602,6 +602,11 @@ static void by_name(void **state) {
   assert_int_equal(ek_arrays_load(f->s, path, &file), EK_IO);
   assert_null(file);
   rmdir(dir);
+
+  assert_int_equal(ek_arrays_load(f->s, EK_SOURCE_DIR "/examples/digits/test-images.idx", &file), EK_OK);
+  assert_int_equal(ek_arrays_get(file, 0, &y), EK_OK);
+  assert_true(y.type == EK_UINT8 && y.rank == 3 && y.dims[0] == 450 && y.dims[2] == 8 && y.bytes == 450 * 64);
+  assert_int_equal(((const uint8_t *)y.data)[4], 15);
   ek_run_destroy(r);
 }
 /* ---- values on the way become outputs ---- */

@@ -1,6 +1,6 @@
 /* How does an array come out of an IDX file, the format of MNIST? Two zero bytes, the element type, the rank, the sizes
  * and the elements, all big-endian (http://yann.lecun.com/exdb/mnist); often packed by gzip. */
-#include "data/data_in.h"
+#include "base/base.h"
 #include <string.h>
 #include <zlib.h>
 
@@ -27,7 +27,7 @@ static int inflate_all(z_stream *z, bytes file, sbuf *b) {
   }
   return rc == Z_STREAM_END ? Z_OK : rc;
 }
-bytes read_gzip(ctx *c, const char *path, bytes file) {
+bytes gzip_read(ctx *c, const char *path, bytes file) {
   sbuf b = sbuf_new(ctx_arena(c));
   z_stream z = {0};
   volatile int rc = Z_MEM_ERROR;
@@ -68,18 +68,17 @@ bool is_idx(bytes f) { return f.n >= 4 && !f.p[0] && !f.p[1] && type_of(f.p[2]) 
 static uint32_t big_endian(const uint8_t *p) {
   return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
-void read_idx(ctx *c, dataset *d, const data_source *s) {
-  const bytes f = s->content;
+ndarray idx_read(ctx *c, const char *path, bytes f) {
   ndarray x = {.type = type_of(f.p[2]), .rank = f.p[3]};
-  if (x.rank > MAX_RANK) ctx_fail(c, E_UNSUPPORTED, "%s: an IDX file of %u axes; 16 are possible", s->path, x.rank);
+  if (x.rank > MAX_RANK) ctx_fail(c, E_UNSUPPORTED, "%s: an IDX file of %u axes; 16 are possible", path, x.rank);
   const size_t head = 4 + 4 * (size_t)x.rank, width = et_bytes(x.type);
-  if (f.n < head) ctx_fail(c, E_IO, "%s: the IDX file is truncated in its header", s->path);
+  if (f.n < head) ctx_fail(c, E_IO, "%s: the IDX file is truncated in its header", path);
   for (uint32_t i = 0; i < x.rank; i++) x.dims[i] = big_endian(f.p + 4 + 4 * (size_t)i);
   int64_t count;
   if (!nd_count(&x, &count) || __builtin_mul_overflow((size_t)count, width, &x.bytes))
-    ctx_fail(c, E_IO, "%s: the IDX file's sizes overflow", s->path);
+    ctx_fail(c, E_IO, "%s: the IDX file's sizes overflow", path);
   if (x.bytes != f.n - head)
-    ctx_fail(c, E_IO, "%s: the IDX file's sizes ask for %zu bytes of elements; %zu are there", s->path, x.bytes,
+    ctx_fail(c, E_IO, "%s: the IDX file's sizes ask for %zu bytes of elements; %zu are there", path, x.bytes,
              f.n - head);
   x.data = f.p + head;
   if (width > 1) {
@@ -87,5 +86,5 @@ void read_idx(ctx *c, dataset *d, const data_source *s) {
     for (size_t i = 0; i < x.bytes; i++) copy[i] = f.p[head + (i ^ (width - 1))];
     x.data = copy;
   }
-  dataset_add(c, d, s->path, s->name ? s->name : x.rank > 1 ? "images" : "labels", &x);
+  return x;
 }
