@@ -743,6 +743,11 @@ EK_API void ek_trainer_close(ek_trainer *t);
  * the update; may be NULL. Where it is no finite number, parameters and moments stay as they were, and EK_FAILED names
  * the step. */
 EK_API ek_code ek_trainer_step(ek_trainer *t, const ek_array *batch, size_t n, double lr, double *loss);
+/* Which samples the next step's batch is made of, and those after it: random masks are a function of the seed, the
+ * epoch, the number of the sample, the layer and the place in it, whatever the size of the batch and the sample's place
+ * there. n: as many as a batch has, the least first size of ek_train_options.batch; 0: as at first, when samples are
+ * numbered from batch to batch, in epoch 0. EK_USAGE */
+EK_API ek_code ek_trainer_set_samples(ek_trainer *t, int64_t epoch, const int64_t *samples, size_t n);
 /* The same model as it is for inference, with the parameters of now: the loss of these arrays, which changes nothing;
  * NaN where there is no loss. Their sizes may differ from those of a step, as those of the last batch of a set do: the
  * first call with some sizes compiles the model for them, and the last four are kept. */
@@ -783,9 +788,9 @@ EK_API ek_code ek_trainer_save(ek_trainer *t, const char *path);
 /* Saves the compiled step as a library, an object or C source, as ek_save does by the suffix of path (.so, .o, .c): the
  * header beside it has functions to begin, run, read and set its states, which begin with the parameters of now and
  * moments of zero. Its inputs are the batch, train.lr (f64[]), train.step (i64[], from 1) and, where the model needs
- * them, train.key (i64[], another number each step: random masks) and train.last (bool[]: the last of the batches that
- * are added up); its first output is the loss. evaluate: not 0: the evaluation instead, whose parameters are inputs
- * under their names. report may be NULL. Errors as ek_save */
+ * them, train.key (i64, a number for each sample of the batch: random masks) and train.last (bool[]: the last of the
+ * batches that are added up); its first output is the loss. evaluate: not 0: the evaluation instead, whose parameters
+ * are inputs under their names. report may be NULL. Errors as ek_save */
 EK_API ek_code ek_trainer_compile(ek_trainer *t, const char *path, int evaluate, ek_report *report);
 /* The run of the step, for what it tells (ek_run_kernels, ek_run_events, ek_run_memory, ek_run_threads): it is the
  * trainer's, and must not be bound or executed. NULL: the trainer only evaluates */

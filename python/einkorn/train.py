@@ -127,12 +127,15 @@ class Trainer:
             raise UsageError("the trainer is compiled for the first batch: give batch=, or make a step first")
         return self._core
 
-    def step(self, arrays, lr):
+    def step(self, arrays, lr, samples=None, epoch=0):
         """One step with this batch, a dict of arrays by name: the loss before the update. lr: the learning rate.
+        samples: numbers of the batch's samples, of which with the epoch random masks are a function; None: samples are
+        numbered from step to step.
 
         Raises FailedError where the loss is no finite number; parameters and moments then stay as they were."""
         core = self._core or self._compile(arrays)
         self._sums = None
+        core.samples(epoch, None if samples is None else numpy.ascontiguousarray(samples, numpy.int64))
         return core.step(arrays, lr)
 
     def evaluate(self, arrays):
@@ -177,9 +180,9 @@ class Trainer:
         history, losses, done = [], [], first_epoch * len(batches)
         for epoch in range(first_epoch, epochs):
             total, sums, count, rate = 0.0, None, 0, lr
-            for arrays in batches.of(epoch):
+            for arrays, samples in batches.of(epoch):
                 rate = self._rate(schedule, lr, done, epochs * len(batches), losses, arrays)
-                loss = self.step(arrays, rate)
+                loss = self.step(arrays, rate, samples, epoch)
                 total, count, done = total + loss, count + 1, done + 1
                 sums = self._added(sums)
                 if _tell(callbacks, "on_step", self, Step(epoch, self.steps, rate, loss)):
@@ -331,7 +334,8 @@ class _Arrays:
         order = None if self._seed is None else numpy.random.default_rng((self._seed, epoch)).permutation(self._rows)
         for first in range(0, len(self) * self._size, self._size):
             part = slice(first, first + self._size) if order is None else order[first:first + self._size]
-            yield {name: array[part] for name, array in self._data.items()}
+            yield {name: array[part] for name, array in self._data.items()}, \
+                numpy.arange(first, first + self._size) if order is None else part
 
 
 class _Batches:
@@ -346,7 +350,7 @@ class _Batches:
         return len(self._data) if hasattr(self._data, "__len__") else 0
 
     def of(self, epoch):
-        return iter(self._data)
+        return ((arrays, None) for arrays in self._data)
 
 
 def _tell(callbacks, method, trainer, row):

@@ -1,5 +1,5 @@
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
@@ -55,7 +55,7 @@ class Trainer:
                  seed: int = 0, ema: float = 0.0, init: str | None = None,
                  batch: Mapping[str, Array | tuple[Iterable[int], DTypeLike]] | None = None,
                  **options: Any) -> None: ...
-    def step(self, arrays: Batch, lr: float) -> float: ...
+    def step(self, arrays: Batch, lr: float, samples: Sequence[int] | None = None, epoch: int = 0) -> float: ...
     def evaluate(self, arrays: Batch) -> float: ...
     def fit(self, data: Batch | Iterable[Batch], epochs: int, batch: int | None = None, lr: float = 1e-3, *,
             schedule: str | Callable[[int, int], float] | None = None, validate: Batch | None = None,

@@ -277,6 +277,21 @@ static PyObject *trainer_steps(PyObject *self, PyObject *args) { /* steps() -> u
   return answer;
 }
 
+static PyObject *trainer_samples(PyObject *self, PyObject *args) { /* samples(epoch, i64 as bytes, or None) */
+  trainer_object *x = (trainer_object *)self;
+  Py_buffer b = {0};
+  long long epoch;
+  if (!PyArg_ParseTuple(args, "Lz*", &epoch, &b)) return NULL;
+  PyObject *answer = NULL;
+  if (trainer_take(x)) {
+    const ek_code code = ek_trainer_set_samples(x->t, epoch, b.buf, (size_t)b.len / sizeof(int64_t));
+    answer = code ? trainer_failed(x, code) : Py_NewRef(Py_None);
+    trainer_give(x);
+  }
+  PyBuffer_Release(&b);
+  return answer;
+}
+
 /* ---- asked about ------------------------------------------------------------------------------- */
 static PyObject *trainer_save(PyObject *self, PyObject *args) { /* save(path) */
   trainer_object *x = (trainer_object *)self;
@@ -313,13 +328,21 @@ static PyObject *trainer_report(PyObject *self, PyObject *none) {
   return dict;
 }
 static PyMethodDef methods[] = {
-    {"step", trainer_step, METH_VARARGS, NULL},      {"evaluate", trainer_evaluate, METH_O, NULL},
-    {"metric", trainer_metric, METH_O, NULL},        {"metric_value", trainer_metric_value, METH_VARARGS, NULL},
-    {"tensors", trainer_tensors, METH_NOARGS, NULL}, {"get", trainer_get, METH_O, NULL},
-    {"set", trainer_set, METH_VARARGS, NULL},        {"steps", trainer_steps, METH_VARARGS, NULL},
-    {"save", trainer_save, METH_VARARGS, NULL},      {"report", trainer_report, METH_NOARGS, NULL},
-    {"rate", trainer_rate, METH_VARARGS, NULL},      {"output", trainer_output, METH_NOARGS, NULL},
-    {"close", trainer_close, METH_NOARGS, NULL},     {NULL, NULL, 0, NULL},
+    {"step", trainer_step, METH_VARARGS, NULL},
+    {"evaluate", trainer_evaluate, METH_O, NULL},
+    {"metric", trainer_metric, METH_O, NULL},
+    {"metric_value", trainer_metric_value, METH_VARARGS, NULL},
+    {"tensors", trainer_tensors, METH_NOARGS, NULL},
+    {"get", trainer_get, METH_O, NULL},
+    {"samples", trainer_samples, METH_VARARGS, NULL},
+    {"set", trainer_set, METH_VARARGS, NULL},
+    {"steps", trainer_steps, METH_VARARGS, NULL},
+    {"save", trainer_save, METH_VARARGS, NULL},
+    {"report", trainer_report, METH_NOARGS, NULL},
+    {"rate", trainer_rate, METH_VARARGS, NULL},
+    {"output", trainer_output, METH_NOARGS, NULL},
+    {"close", trainer_close, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
 };
 static PyType_Slot slots[] = {
     {Py_tp_new, trainer_new}, {Py_tp_dealloc, trainer_dealloc}, {Py_tp_methods, methods}, {0, NULL}};

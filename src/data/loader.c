@@ -20,8 +20,7 @@ static int64_t fill(ctx *c, const dataset_batches *b, uint64_t epoch, int64_t in
                     const atomic_bool *stop) {
   const int64_t n = size_of(b, index);
   for (int64_t i = 0; i < n && !(stop && atomic_load(stop)); i++) {
-    const int64_t at = index * b->batch + i, k = b->shuffle ? dataset_shuffled(b->seed, epoch, b->part.n, at) : at;
-    const dataset_draw draw = {b->seed, epoch, b->part.samples ? b->part.samples[k] : k};
+    const dataset_draw draw = {b->seed, epoch, dataset_batch_sample(b, epoch, index, i)};
     for (uint32_t f = 0; f < b->nfields; f++) {
       const dataset_field *of = &b->fields[f];
       const dataset_column *s = dataset_column_at(b->set, of->column);
@@ -31,6 +30,10 @@ static int64_t fill(ctx *c, const dataset_batches *b, uint64_t epoch, int64_t in
     }
   }
   return n;
+}
+int64_t dataset_batch_sample(const dataset_batches *b, uint64_t epoch, int64_t index, int64_t place) {
+  const int64_t at = index * b->batch + place, k = b->shuffle ? dataset_shuffled(b->seed, epoch, b->part.n, at) : at;
+  return b->part.samples ? b->part.samples[k] : k;
 }
 int64_t dataset_batch_read(ctx *c, const dataset_batches *b, uint64_t epoch, int64_t index, void *const *out) {
   return fill(c, b, epoch, index, out, NULL);

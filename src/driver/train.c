@@ -37,6 +37,8 @@ struct ek_trainer {
   ek_run *last;                  /* the run of the last step or evaluation; NULL: none */
   bool looked;                   /* plan.output is what it stays */
   bool watched;                  /* a step is compiled whose tensors are all outputs */
+  int64_t *keys;                 /* of the samples of the batch: random numbers */
+  bool numbered;                 /* the caller said which samples they are */
   int64_t steps;                 /* updates so far */
   int64_t calls;                 /* batches since the last update */
   double *sums;                  /* a metric, as numbers of f64 */
@@ -84,6 +86,12 @@ static void copy_batch(ek_trainer *t) {
     for (int32_t k = 0; k < x->rank; k++) batch[i].data.dims[k] = x->dims[k];
   }
   t->plan.batch = batch, t->plan.nbatch = (uint32_t)t->want.batch_count;
+  int64_t least = 0;
+  for (uint32_t i = 0; i < t->plan.nbatch; i++)
+    if (batch[i].data.rank && batch[i].data.dims[0] > 0 && (!least || batch[i].data.dims[0] < least))
+      least = batch[i].data.dims[0];
+  t->plan.samples = least ? least : 1;
+  t->keys = NEWN(t->a, int64_t, t->plan.samples);
 }
 /* Open sizes of the model's inputs are those of the batch. */
 static void fix_sizes(ek_trainer *t) {
@@ -230,12 +238,29 @@ void ek_trainer_close(ek_trainer *t) {
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
-/* splitmix64 (Steele, Lea, Flood 2014): keys of different steps have nothing in common. */
-static int64_t key_of(uint64_t seed, uint64_t step) {
-  uint64_t z = seed + (step + 1) * UINT64_C(0x9e3779b97f4a7c15);
+/* splitmix64 (Steele, Lea, Flood 2014): what is made of different numbers has nothing in common. */
+static uint64_t mixed(uint64_t seed, uint64_t number) {
+  uint64_t z = seed + (number + 1) * UINT64_C(0x9e3779b97f4a7c15);
   z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
   z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-  return (int64_t)((z ^ z >> 31) >> 8); /* room for the numbers of layers */
+  return z ^ z >> 31;
+}
+static int64_t key_of(uint64_t seed, uint64_t epoch, uint64_t sample) {
+  return (int64_t)(mixed(mixed(seed, epoch), sample) >> 8); /* room for the numbers of layers */
+}
+ek_code ek_trainer_set_samples(ek_trainer *t, int64_t epoch, const int64_t *samples, size_t n) {
+  if (!t || (n && !samples)) return session_null(t ? t->m->s : NULL);
+  if (n && n != (size_t)t->plan.samples)
+    return session_fail(t->m->s, EK_USAGE, "%zu numbers of samples; a batch has %lld", n, (long long)t->plan.samples);
+  t->numbered = n > 0;
+  for (size_t i = 0; i < n; i++) t->keys[i] = key_of(t->want.seed, (uint64_t)epoch, (uint64_t)samples[i]);
+  return EK_OK;
+}
+/* Samples that nobody numbered count on from batch to batch. */
+static const int64_t *keys_of(const ek_trainer *t) {
+  const int64_t n = t->plan.samples, first = (t->steps * t->want.accumulate + t->calls) * n;
+  for (int64_t i = 0; i < n && !t->numbered; i++) t->keys[i] = key_of(t->want.seed, 0, (uint64_t)(first + i));
+  return t->keys;
 }
 static ek_code give(const ek_trainer *t, const ek_module *code, ek_run *r, const ek_array *batch, size_t n) {
   for (size_t i = 0; i < n; i++) {
@@ -252,15 +277,15 @@ static ek_code give_number(const ek_trainer *t, ek_module *m, ek_run *r, const c
   return e ? run_failed(t, r, e) : EK_OK;
 }
 typedef struct moment {
-  double lr;     /* learning rate */
-  int64_t count; /* number of the update, from 1 */
-  int64_t key;   /* key of random numbers */
-  uint8_t ends;  /* the last batch of an update */
+  double lr;           /* learning rate */
+  int64_t count;       /* number of the update, from 1 */
+  const int64_t *keys; /* of random numbers */
+  uint8_t ends;        /* the last batch of an update */
 } moment;
 static ek_code run_step(const ek_trainer *t, ek_module *m, ek_run *r, const moment *now) {
   ek_code e = give_number(t, m, r, TRAIN_RATE, &now->lr);
   if (!e) e = give_number(t, m, r, TRAIN_COUNT, &now->count);
-  if (!e) e = give_number(t, m, r, TRAIN_KEY, &now->key);
+  if (!e) e = give_number(t, m, r, TRAIN_KEY, now->keys);
   if (!e) e = give_number(t, m, r, TRAIN_UPDATE, &now->ends);
   if (e) return e;
   e = ek_run_execute(r);
@@ -361,10 +386,7 @@ ek_code ek_trainer_step(ek_trainer *t, const ek_array *batch, size_t n, double l
   double value = 0;
   if (!t || (n && !batch)) return session_null(t ? t->m->s : NULL);
   if (!t->run) return session_fail(t->m->s, EK_USAGE, "this trainer has no optimizer: it only evaluates");
-  const moment now = {.lr = lr,
-                      .count = t->steps + 1,
-                      .key = key_of(t->want.seed, (uint64_t)(t->steps * t->want.accumulate + t->calls)),
-                      .ends = t->calls + 1 == t->want.accumulate};
+  const moment now = {.lr = lr, .count = t->steps + 1, .keys = keys_of(t), .ends = t->calls + 1 == t->want.accumulate};
   ek_code e = give(t, t->step, t->run, batch, n);
   if (!e) e = run_step(t, t->step, t->run, &now);
   if (!e) e = loss_of(t, t->run, &value);

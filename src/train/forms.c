@@ -46,7 +46,9 @@ void train_forms(graph *g, const train_plan *p, train_made *made) {
     if (!is(n, "Dropout")) continue;
     if (!key_in) {
       key_in = graph_value(g, TRAIN_KEY);
-      key_in->type = ET_I64, key_in->ranked = true;
+      key_in->type = ET_I64, key_in->ranked = true, key_in->rank = 1;
+      const sz samples = sym_int(g->c, p->samples);
+      key_in->dims = arena_dup(ctx_arena(g->c), &samples, sizeof samples);
       vec_push(ctx_arena(g->c), g->inputs, key_in);
     }
     random_mask(g, n, key_in, layer++);

@@ -56,7 +56,7 @@ double train_schedule_rate(ctx *c, const char *text, const train_moment *m);
 /* Names of what a step has beside the model's inputs and the loss's. */
 #define TRAIN_RATE "train.lr"     /* input f64[]: the learning rate */
 #define TRAIN_COUNT "train.step"  /* input i64[]: the number of this update, from 1 */
-#define TRAIN_KEY "train.key"     /* input i64[]: key of the random numbers of this step; only where there are any */
+#define TRAIN_KEY "train.key"     /* input i64[samples]: keys of random numbers; only where there are any */
 #define TRAIN_UPDATE "train.last" /* input bool[]: the last of the batches whose gradients are added up; only then */
 #define TRAIN_LOSS "train.loss"   /* output: the loss */
 #define TRAIN_LOSS_SCALE "train.loss_scale" /* state f32[]: the scale of the loss; only where there is one */
@@ -81,6 +81,7 @@ typedef struct train_plan {
   const char *output;        /* the tensor that the loss is of; NULL: the model's first output */
   const graph_given *batch;  /* inputs of a step: of those that the model does not have, type and sizes are used */
   uint32_t nbatch;           /* how many */
+  int64_t samples;           /* samples of a batch */
   const char *const *freeze; /* patterns of names of parameters that stay as they are, NULL-terminated; NULL: none */
   double clip_norm;          /* gradients are scaled down to this norm of all together; 0: not */
   double clip_value;         /* each element of a gradient is cut to this absolute value; 0: not */

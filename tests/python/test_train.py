@@ -198,7 +198,7 @@ class Fit(unittest.TestCase):
             rows, d = [], {"x": np.arange(30.0).reshape(10, 3), "target": np.zeros((10, 1))}
             t = Trainer(LINEAR, loss="mse", seed=seed, batch={k: v[:3] for k, v in d.items()})
             step = t.step
-            t.step = lambda arrays, lr: rows.append((arrays["x"][:, 0] / 3).tolist()) or step(arrays, lr)
+            t.step = lambda arrays, lr, *more: rows.append((arrays["x"][:, 0] / 3).tolist()) or step(arrays, lr)
             t.fit(d, 2, lr=0.0, **more)
             return sum(rows, [])
         once = seen(1)
