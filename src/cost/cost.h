@@ -141,6 +141,9 @@ double cost_lane(double saved, int64_t extent, uint32_t lanes, bool reduced, uin
 #define LANE_MIN_SAVED (-1e-6) /* cycles that a variable must save; else lanes are not used */
 /* are so few lanes of a vector used that a variable of the sum had better run along them? */
 bool cost_few_lanes(int64_t extent, uint32_t lanes);
+/* Is a matrix that so many rows of each step of a recurrence share transposed before the first step? With fewer rows
+ * the sum runs along the lanes. */
+bool cost_transposes_once(int64_t rows, int64_t steps);
 /* is a row whose first variable has so many values short, so that it is joined with others even where places are
  * counted? */
 bool cost_short_row(int64_t extent);
@@ -357,6 +360,9 @@ enum {
 /* is a loop of so many steps, each of so many operations, written out? */
 bool cost_written_out(int64_t steps, uint64_t operations);
 enum { MAX_WRITTEN_OUT = 4 };
+/* Is it worth writing out a loop whose variable decides choices? whole: operations of a step with all arms; taken: of
+ * all steps together, each with the arms that it takes */
+bool cost_decided_pays(int64_t steps, uint64_t whole, uint64_t taken);
 /* is a table of 256 entries that is read cheaper than so many operations of vectors? */
 bool cost_table_pays(const target *t, uint64_t operations);
 /* is it cheapest as bytes? Else entries of up to 32 bits cost as much, and they need no conversion */

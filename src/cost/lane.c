@@ -83,5 +83,8 @@ bool cost_state_order_pays(double saved, double vectors) {
   /* a copy into a panel counts for each of the rows that share it, which it does not cost */
   return saved - (LOAD - COPIED) * vectors > STATE_GAIN;
 }
+bool cost_transposes_once(int64_t rows, int64_t steps) {
+  return rows >= SOME_ROWS && steps > 1 && !EK_PLANTED("cost-transposes");
+}
 bool cost_few_lanes(int64_t extent, uint32_t lanes) { return extent >= 0 && extent * 4 <= lanes; }
 bool cost_short_row(int64_t extent) { return extent < SHORT_ROW; }

@@ -12,9 +12,12 @@
 #include "passes/pass.h"
 
 static bool is_view(pw *p, const stage *x) {
-  if (!x->value || x->updates.n || x->recurrence) return false;
+  if (!x->value || x->updates.n) return false;
   ex_node n = *exn(p->m, x->value);
   if (n.kind != EX_LOAD || n.otherwise) return false;
+  /* in a recurrence: of what the same recurrence computes */
+  const uint32_t q = producer_of(p->m, n.tensor);
+  if (x->recurrence && (!q || xs(p->m, q - 1)->recurrence != x->recurrence)) return false;
   for (uint32_t i = 0; i < n.nargs; i++)
     if (sym_uses_kind(p->c, n.args[i], AT_DATA)) return false;
   return true;

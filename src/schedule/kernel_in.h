@@ -222,6 +222,9 @@ bool kernel_row_streaming(kctx *k, nest *n, const accesses *acc, const choice *c
 void blocking_chunks(kctx *k, nest *n);
 /* from here to the end of the kernel it is known that these variables have values: no range is empty */
 void kernel_runs(kctx *k, const u32vec *vars);
+/* decided.c: does a variable of so many values decide choices of stages' formulas alone? whole: operations of one value
+ * with all arms; taken: of all values together, each with the arms that it takes */
+bool decides_choices(index_view *iv, const u32vec *stages, atom var, int64_t extent, uint64_t *whole, uint64_t *taken);
 /* finish.c: decides what is left to decide of a nest, and records it */
 void kernel_finish(kctx *k, nest *n);
 /* Where a quotient of a nest is 0. */

@@ -141,6 +141,20 @@ static storage decide(lay *L, tid t, const uint32_t *order, const sz *shape, fre
   if (may.order || may.state) storage_record(L, t, &s, may.order, may.order && !may.steps);
   return s;
 }
+/* The axis that counts the steps of a recurrence, where nothing reads another step of the tensor than that at work. */
+static bool read_in_its_step(lay *L, tid t, uint32_t *axis) {
+  const tensor *x = xt(L->m, t);
+  const stage *s = xs(L->m, x->stage);
+  const atom step = s->recurrence && L->p->level > 0 ? L->m->recurrences.v[s->recurrence].var : 0;
+  uint32_t n = 0;
+  for (uint32_t i = 0; step && i < s->naxes; i++)
+    if (s->axes[i].n == 1 && s->axes[i].d[0].var == step) *axis = i, n++;
+  if (n != 1 || L->p->named[t] || s->updates.n) return false;
+  for (uint32_t i = 0; i < L->p->readers[t].n; i++)
+    if (exn(L->m, L->p->readers[t].v[i].load)->args[*axis] != sym_of_atom(L->c, step))
+      return EK_PLANTED("schedule-one-step");
+  return true;
+}
 static void own_buffer(lay *L, tid t, const uint32_t *order,
                        bool alone) { /* alone: no other tensor shares its memory */
   const tensor *x = xt(L->m, t);
@@ -148,8 +162,8 @@ static void own_buffer(lay *L, tid t, const uint32_t *order,
   const bool computed = x->kind == TK_STAGE && !output;
   sz *shape = NEWN(L->a, sz, x->rank + 1u), elems;
   uint32_t step = 0;
-  /* a tensor of a per-point recurrence has memory for one step */
-  const bool walks = x->kind == TK_STAGE && kernel_is_point_recurrence(L->p, x->stage, &step, NULL);
+  const bool walks = x->kind == TK_STAGE && (kernel_is_point_recurrence(L->p, x->stage, &step, NULL) ||
+                                             (computed && read_in_its_step(L, t, &step)));
   for (uint32_t i = 0; i < x->rank; i++) shape[i] = walks && i == step ? sym_int(L->c, 1) : x->shape[i];
   if (state) order = state;
   const storage s = decide(L, t, order, shape,

@@ -118,9 +118,10 @@ void room_halo_of(lay *L, ex e, uint32_t kernel, uint32_t recurrence) {
 /* ---- rows and pieces that lie apart ----
  * What lies a multiple of a way of the nearest cache apart falls on the same of its sets: of a tile's rows only as many
  * stay as it has ways, and what streams through pushes them out. So do the pieces that are written together, or read at
- * one place. Where a product's rows or a placement's pieces would lie so, lines are left free between them. What counts
- * rows and places inside of them by one variable would then see a leap, so that both must have variables of their own
- * wherever the tensor is read or written. */
+ * one place, and the rows of a matrix whose panels each step of a recurrence reads again. Where a product's rows, a
+ * placement's pieces or such a matrix's rows would lie so, lines are left free between them. What counts rows and
+ * places inside of them by one variable would then see a leap, so that both must have variables of their own wherever
+ * the tensor is read or written. */
 static bool uses(lay *L, const ex_node *load, atom v) {
   for (uint32_t i = 0; i < load->nargs; i++)
     if (sym_uses(L->c, load->args[i], v)) return true;
@@ -180,6 +181,32 @@ static padding row_padding(lay *L, tid t, const uint32_t *order) {
   far.axis = order[at];
   return far;
 }
+/* Does a step of a recurrence compute the sum? */
+static bool sums_each_step(lay *L, const reading *r) {
+  u32vec loads = {0};
+  if (!r->sum) return false;
+  expr_loads(L->m, r->sum, L->a, &loads);
+  for (uint32_t i = 0; i < loads.n; i++) {
+    const tensor *x = xt(L->m, exn(L->m, loads.v[i])->tensor);
+    if (x->kind == TK_STAGE && xs(L->m, x->stage)->recurrence) return true;
+  }
+  return false;
+}
+/* The axis along which the sum of each step of a recurrence runs through a matrix, whose columns lie side by side. */
+static padding step_padding(lay *L, tid t, const uint32_t *order) {
+  const tensor *x = xt(L->m, t);
+  if (x->rank < 2 || x->kind != TK_STAGE || xs(L->m, x->stage)->recurrence) return (padding){0};
+  for (uint32_t i = 0; i < L->p->readers[t].n; i++) {
+    const reading *r = &L->p->readers[t].v[i];
+    if (!sums_each_step(L, r) || !row_steps(L, r, order[x->rank - 1])) continue;
+    const ex_node *load = exn(L->m, r->load), *red = exn(L->m, r->sum);
+    for (uint32_t at = x->rank - 1; at-- > 0;)
+      for (uint32_t k = 0; k < red->nargs; k++)
+        if (load->args[order[at]] == sym_of_atom(L->c, red->args[k]) && room_may_grow(L, t, order, at))
+          return (padding){order[at], 1, sym_int_or(L->c, x->shape[order[at]], 0)};
+  }
+  return (padding){0};
+}
 /* Axes of which nothing but constants is asked, by all that is put there or by one reader: places of that are wanted
  * together. The innermost of them, where these are the outer ones. */
 static void find_constants(lay *L, const sz *idx, uint32_t n, uint32_t *axes) {
@@ -204,13 +231,14 @@ static padding piece_padding(lay *L, tid t, const uint32_t *order) {
 }
 void room_pads(lay *L, tid t, const sz *shape, storage *s) {
   const tensor *x = xt(L->m, t);
-  const padding far[2] = {L->mat[t] ? row_padding(L, t, s->order) : (padding){0}, piece_padding(L, t, s->order)};
+  const padding far[] = {L->mat[t] ? row_padding(L, t, s->order) : (padding){0}, piece_padding(L, t, s->order),
+                         L->mat[t] ? step_padding(L, t, s->order) : (padding){0}};
   sz stride = sym_int(L->c, 1);
   s->together = far[1].count, s->pieces = far[1].axis;
-  for (uint32_t k = x->rank; k-- > 0 && (far[0].count || far[1].count);) {
+  for (uint32_t k = x->rank; k-- > 0 && (far[0].count || far[1].count || far[2].count);) {
     const uint32_t ax = s->order[k];
     const sz tight = stride;
-    for (uint32_t i = 0; i < 2; i++)
+    for (uint32_t i = 0; i < 3; i++)
       if (far[i].count && ax == far[i].axis)
         stride = layout_padded_stride(L->p, stride, et_bytes(x->type), far[i].steps, far[i].count);
     sym_is_int(L->c, sym_sub(L->c, stride, tight), &s->pad[ax]);

@@ -137,6 +137,10 @@ static void test_turning_points(void **s) {
   t.table_cost = 9;
   assert_true(cost_table_pays(&t, 10) && !cost_table_pays(&t, 9) && cost_table_in_bytes(&t));
   assert_true(cost_written_out(4, 8) && !cost_written_out(4, 9) && !cost_written_out(5, 1));
+  /* of four arms one is taken; code twice as long is too much for half of the operations, or less than half */
+  assert_true(cost_decided_pays(4, 40, 44) && cost_decided_pays(4, 40, 80) && !cost_decided_pays(4, 40, 81));
+  assert_true(cost_decided_pays(2, 40, 40) && !cost_decided_pays(2, 40, 41));
+  assert_true(cost_transposes_once(8, 2) && !cost_transposes_once(7, 2) && !cost_transposes_once(8, 1));
   assert_true(cost_repeats(&t, false, 64, 4, 5) && !cost_repeats(&t, false, 64, 4, 6));
   assert_true(cost_repeats(&t, true, 64, 4, 12) && !cost_repeats(&t, true, 64, 4, 13));
   assert_true(cost_chunk_rows(480, 6) == 42 && cost_chunk_rows(5, 6) == 6);

@@ -96,6 +96,7 @@ static void test_changes(void **state) {
       {"conv_dynamic_weights", "nest", "bound k0 k1", "bound k1", NULL},
       {"contrib_experts", "nest", "version \"l - m\"", "version none", NULL},
       {"contrib_experts", "nest", "unroll i1", "unroll none", NULL},
+      {"contrib_attention", "nest Attention_5.present", "unroll two", "unroll none", "x86-64-v4"},
       {"depthwise_separable", "nest", "edge own", "edge masked", "x86-64-v4"},
       {"gru_wide", "nest r.2", "sweep forward", "sweep zigzag", NULL},
   };

@@ -744,6 +744,20 @@ static const example examples[] = {
      "tensor x: f32[3, 12, 40] input \"x\"\n"
      "stage y: f32[n<3, t<40] out = sum[r<12] x[n, r, t]\noutput y \"y\"\n"
      "schedule:schedules 1\nkernel k0 {\n  nest y {\n    rows n\n    tile 3 1\n    unroll r\n  }\n}\n"},
+    {"arms that a variable of few values decides: its loop is written out, with lanes and rows", "N=1; N=21",
+     "size N\n"
+     "tensor x: f32[N, 40] input \"x\"\n"
+     "stage y: f32[n<N, q<4, h<40] out = (#q == 0 ? exp(x[n, h]) : 0.5) + (#(q - 2) >= 0 ? tanh(x[n, h]) : 0.25)\n"
+     "output y \"y\"\n"},
+    {"steps of a recurrence that read this step and the one before; a matrix with its columns along the sum", "",
+     "recurrence s1 t<5\n"
+     "tensor x: f32[5, 16, 40] input \"x\"\ntensor r: f32[40, 40] input \"r\"\n"
+     "declare h: f32[5, 16, 40]\n"
+     "stage p: f32[t, n<16, j<40] recurrence s1 = sum[k<40] (load h[t - 1, n, k] else 0.25) * r[j, k]\n"
+     "stage c: f32[t, n1<16, j1<40] recurrence s1 = 0.5 * p[t, n1, j1] + x[t, n1, j1]\n"
+     "stage h: f32[t, n2<16, j2<40] recurrence s1 = tanh(c[t, n2, j2])\n"
+     "stage y: f32[n3<16, j3<40] out = h[4, n3, j3] + c[2, n3, j3]\n"
+     "output y \"y\"\n"},
     {"a placement whose axis has two digits, in another one: its pieces count through both", "",
      "tensor x: f32[6, 5] input \"x\"\ntensor u: f32[6, 5] input \"u\"\ntensor t: f32[4, 2, 5, 3] input \"t\"\n"
      "stage p: f32[i<6, c<5] = exp(x[i, c])\n"
