@@ -18,11 +18,12 @@ enum {
   ROUNDED_USES = 16,   /* multiply-adds that use an element again, from which on it pays to round and store it first */
   PANEL_ROWS = 64, /* rows that share a panel, from which it is better computed once than in registers by each tile */
   PLACES = 16,     /* stages in one nest whose many places no cache foresees */
-  MAX_STEP_LINES = 2, /* lines of rows that a step of a sum fetches */
-  SOURCE_BLOCKS = 2,  /* blocks of rows, at least, for each line of a run-time panel: they come late else */
-  ALONE_ROWS = 5,     /* see cost_alone_rows */
-  BLOCK_LINES = 4,    /* parts of a streamed operand, at least */
-  ALONE_STREAMED = 3  /* most rows where the lines do not fall onto one another in the first-level cache */
+  MAX_STEP_LINES = 2,   /* lines of rows that a step of a sum fetches */
+  SOURCE_BLOCKS = 2,    /* blocks of rows, at least, for each line of a run-time panel: they come late else */
+  ALONE_ROWS = 5,       /* see cost_alone_rows */
+  BLOCK_LINES = 4,      /* parts of a streamed operand, at least */
+  CONTIGUOUS_LINES = 2, /* lines of a step, of the rows of a tile that lie side by side */
+  ALONE_STREAMED = 3    /* most rows where the lines do not fall onto one another in the first-level cache */
 };
 /* the first line of a piece that is written waits for as long as so many that come in order */
 static const double FAR_LINE = 16;
@@ -65,7 +66,9 @@ block_shape cost_block(const target *t, const block_product *b) {
   const double best = sqrt((double)ROWS_BY_ELEMENT * (double)budget);
   const int64_t parts = max64(1, (int64_t)ceil((double)b->depth / LONGER_PART / best));
   block_shape s = {.step = (first + parts - 1) / parts};
-  if (b->made) s.step = min64(first, (s.step + b->vector - 1) / b->vector * b->vector);
+  if (b->contiguous && t->line) /* lines of rows stay in half of the nearest cache while the panels pass over them */
+    s.step = min64(s.step, max64(1, (int64_t)t->l1 / 2 / (CONTIGUOUS_LINES * (int64_t)t->line) / b->inner));
+  s.step = min64(first, (s.step + b->unit - 1) / b->unit * b->unit);
   s.panels = max64(1, min64(full, budget / (s.step * b->inner * b->width)));
   const int64_t blocks = (full + s.panels - 1) / s.panels;
   s.panels = (full + blocks - 1) / blocks; /* as many blocks, of equal size */

@@ -159,7 +159,9 @@ typedef struct block_product {
   int64_t width;     /* columns of a panel */
   int64_t whole;     /* columns of a panel where the sum is not divided */
   int64_t tile_rows; /* rows of a tile */
-  bool made;         /* panels are made in the run, of a run-time operand, by whole vectors of `vector` steps */
+  bool made;         /* panels are made in the run, of a run-time operand */
+  bool contiguous;   /* rows lie side by side: a step of the sum has a line of its own, or two */
+  int64_t unit;      /* a part has a multiple of so many values of the sum's outermost variable */
   int64_t vector;    /* lanes of a vector */
 } block_product;
 typedef struct block_shape {

@@ -7,7 +7,8 @@
  * Of a part of the outermost variable both stay in the second cache, and serve all results before the next part comes.
  * What the parts have is added up at the end:
  *   P[p, m, c, k] = sum[n in part p, o] X[n, c, o + k] * D[n, m, o]        G[m, c, k] = sum[p] P[p, m, c, k]
- * Products of two matrices are blocked where they are computed (schedule/blocking.c). Needs inlined values.
+ * Products of matrices, in which nothing counts windows, are blocked where they are computed (schedule/blocking.c).
+ * Needs inlined values.
  */
 #include "cost/cost.h"
 #include "passes/pass.h"
@@ -19,12 +20,24 @@ enum {
 };
 
 static int64_t values(pw *p, atom v) { return sym_int_or(p->c, sym_extent(p->c, v), 0); }
+/* Does an index of the load count windows: by a variable of the sum and another one? */
+static bool in_windows(pw *p, const ex_node *load, const ex_node *red) {
+  for (uint32_t i = 0; i < load->nargs; i++) {
+    u32vec vars = {0};
+    uint32_t summed = 0;
+    sym_atoms(p->c, load->args[i], AT_VAR, p->a, &vars);
+    for (uint32_t k = 0; k < red->nargs; k++) summed += vec_has(&vars, red->args[k]);
+    if (summed && summed < vars.n) return true;
+  }
+  return false;
+}
 /* What is known of the sum; false: it is no such sum, or of open size. */
 static bool describe(pw *p, uint32_t s, const ex_node *red, summed_parts *x) {
   emodule *m = p->m;
   const ex_node body = *exn(m, red->body);
   u32vec vars = {0};
   uint32_t nfree = 0;
+  bool windows = false;
   if (body.kind != EX_OP || body.op != OP_MUL) return false;
   expr_vars(m, xs(m, s)->value, p->a, &vars);
   *x = (summed_parts){.terms = values(p, red->args[0]), .results = 1, .steps = 1};
@@ -37,12 +50,13 @@ static bool describe(pw *p, uint32_t s, const ex_node *red, summed_parts *x) {
   for (uint32_t q = 0; q < OPERANDS; q++) {
     const ex_node *load = exn(m, body.args[q]);
     if (load->kind != EX_LOAD || xt(m, load->tensor)->kind == TK_CONST) return false;
+    windows |= in_windows(p, load, red);
     x->bytes[q] = (double)et_bytes((etype)load->type);
     for (uint32_t i = 0; i < xt(m, load->tensor)->rank; i++)
       x->bytes[q] *= (double)sym_int_or(p->c, xt(m, load->tensor)->shape[i], 0);
     if (!expr_uses(m, body.args[q], red->args[0], p->a)) return false;
   }
-  return nfree >= LEAST_FREE && x->steps * x->results > 0;
+  return windows && nfree >= LEAST_FREE && x->steps * x->results > 0;
 }
 /* How many parts of equal length: so many at least. */
 static int64_t equal_parts(int64_t terms, int64_t least) {

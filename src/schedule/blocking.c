@@ -31,15 +31,16 @@ static const access *access_of(const accesses *acc, ex load) {
     if (acc->v[i].load == load && !acc->v[i].store) return &acc->v[i];
   return NULL;
 }
-/* Do the rows lie apart, and their neighbours follow each other in the sum? */
-static bool rows_follow(kctx *k, const nest *n, const access *row, const choice *ch) {
+/* Do the rows lie apart, and their neighbours follow each other in the sum? Or do the rows lie side by side? */
+static bool rows_follow(kctx *k, const nest *n, const access *row, const choice *ch, bool *contiguous) {
   const u32vec *vars = &n->reds[0];
-  return address_coef(&k->e.view, row->address, ch->row) > 0 &&
-         address_coef(&k->e.view, row->address, vars->v[vars->n - 1]) == 1;
+  const int64_t step = address_coef(&k->e.view, row->address, ch->row);
+  *contiguous = step == 1;
+  return *contiguous || (step > 0 && address_coef(&k->e.view, row->address, vars->v[vars->n - 1]) == 1);
 }
 /* A sum of products of two loads, one that runs along the lanes, one of rows whose neighbours follow each other in
- * the sum; or of such rows and of what is computed into panels. */
-static bool rows_by_panels(kctx *k, nest *n, const accesses *acc, const choice *ch, bool *made) {
+ * the sum, or lie side by side; or of such rows and of what is computed into panels. */
+static bool rows_by_panels(kctx *k, nest *n, const accesses *acc, const choice *ch, bool *made, bool *contiguous) {
   const ex_node *red = exn(k->m, xs(k->m, n->stages.v[0])->value),
                 *body = red->kind == EX_REDUCE ? exn(k->m, red->body) : NULL;
   const u32vec *vars = &n->reds[0];
@@ -51,7 +52,7 @@ static bool rows_by_panels(kctx *k, nest *n, const accesses *acc, const choice *
     const access *row = access_of(acc, rest);
     if (!row || row->guarded || exn(k->m, rest)->type != ET_F32) return false;
     n->blocking.row = rest, *made = true;
-    return rows_follow(k, n, row, ch);
+    return rows_follow(k, n, row, ch, contiguous);
   }
   for (uint32_t q = 0; q < 2; q++) {
     const ex_node *x = exn(k->m, body->args[q]), *y = exn(k->m, body->args[!q]);
@@ -64,7 +65,7 @@ static bool rows_by_panels(kctx *k, nest *n, const accesses *acc, const choice *
       continue;
     n->blocking.row = body->args[!q];
     *made = !lane->constant;
-    return rows_follow(k, n, row, ch);
+    return rows_follow(k, n, row, ch, contiguous);
   }
   return false;
 }
@@ -94,9 +95,9 @@ bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch, in
   const directive *d = stated(k, &n->stages, P_BLOCK);
   cache_blocking *p = &n->blocking;
   int64_t rows, lanes, first = 0, depth = 1, e;
-  bool made;
+  bool made, contiguous;
   if (k->p->level == 0 || !ch->lane || !ch->row || !ch->lane_outer || ch->lane_reduced || n->inner.n || n->outer.n ||
-      !n->panel || !t->l2 || !rows_by_panels(k, n, acc, ch, &made))
+      !n->panel || !t->l2 || !rows_by_panels(k, n, acc, ch, &made, &contiguous))
     return false;
   if (!sym_is_int(k->c, n->row.extent, &rows) || !sym_is_int(k->c, n->lane.extent, &lanes)) return false;
   const u32vec *vars = &n->reds[0];
@@ -115,7 +116,9 @@ bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch, in
                                  .width = width,
                                  .whole = whole,
                                  .tile_rows = n->mr,
-                                 .made = made, /* whole squares (nest.c) */
+                                 .made = made,
+                                 .contiguous = contiguous,
+                                 .unit = made && vars->n == 1 ? L : 1, /* whole squares (nest.c) */
                                  .vector = L};
   nest_facts *facts = kernel_nest_facts(k, &n->stages);
   if (facts) facts->block_steps = first, facts->packs_blocks = made;
@@ -124,8 +127,8 @@ bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch, in
   block_shape shape = cost_block(t, &product);
   p->var = vars->v[0], p->step = shape.step, p->panels = shape.panels;
   if (d) follow_block(k, d, vars, first, full, p);
-  if (made && p->step != first && p->step % L)
-    kernel_refuse(k, d, "%s: expected a multiple of %lld steps", d->words.v[1], (long long)L);
+  if (p->step != first && p->step % product.unit)
+    kernel_refuse(k, d, "%s: expected a multiple of %lld steps", d->words.v[1], (long long)product.unit);
   p->lanes = p->panels * width;
   shape = (block_shape){p->step, p->panels};
   p->rows = d ? stated_rows(k, d, n) : cost_block_rows(t, &product, &shape);
@@ -140,12 +143,14 @@ bool kernel_row_streaming(kctx *k, nest *n, const accesses *acc, const choice *c
   const ex_node *red = exn(k->m, xs(k->m, n->stages.v[0])->value);
   const directive *d = stated(k, &n->stages, P_BLOCK);
   int64_t lanes, width = (int64_t)n->nv * n->lanes;
-  bool far = d != NULL, made;
+  bool far = d != NULL, made, contiguous;
   if (k->p->level == 0 || !ch->lane || ch->lane_reduced || n->inner.n || n->outer.n || !n->panel || !t->l2 ||
       red->kind != EX_REDUCE || red->where || red->acc == ET_BOOL || red_is_arg((rop)red->op) || n->reds[0].n != 1)
     return false;
   int64_t rows = ch->row ? kernel_extent(k, ch->row, MAX_STREAMED + 1) : 1;
-  if (rows > MAX_STREAMED || (ch->row && (ch->row2 || !rows_by_panels(k, n, acc, ch, &made) || !made))) return false;
+  if (rows > MAX_STREAMED ||
+      (ch->row && (ch->row2 || !rows_by_panels(k, n, acc, ch, &made, &contiguous) || !made || contiguous)))
+    return false;
   if (!sym_is_int(k->c, n->lane.extent, &lanes) || lanes / width < 2 ||
       !cost_streamed_sums_fit(t, rows, lanes, et_bytes((etype)red->acc)))
     return false;

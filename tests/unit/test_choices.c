@@ -79,11 +79,22 @@ static void test_bilinear(void **s) {
 static void test_blocks(void **s) {
   (void)s;
   target t = machine();
-  block_product b = {
-      .rows = 2048, .lanes = 2048, .depth = 2048, .inner = 1, .size = 4, .width = 16, .whole = 16, .tile_rows = 6};
+  block_product b = {.rows = 2048,
+                     .lanes = 2048,
+                     .depth = 2048,
+                     .inner = 1,
+                     .size = 4,
+                     .width = 16,
+                     .whole = 16,
+                     .tile_rows = 6,
+                     .unit = 1};
   const block_shape shape = cost_block(&t, &b);
   assert_true(cost_blocks_possible(&t, &b) && cost_blocks_pay(&t, &b));
   assert_true(shape.step * shape.panels * b.width * b.size <= (int64_t)t.l2 / 2);
+  b.contiguous = true; /* two lines of each step stay in half of the nearest cache */
+  const int64_t lines = 2 * cost_block(&t, &b).step, most = (int64_t)(t.l1 / 2 / t.line);
+  assert_true(lines <= most && lines + 2 > most);
+  b.contiguous = false;
   t.near_cache = 1 << 18; /* sums of so many bytes wait, at most, but for the rows of a tile */
   assert_true(cost_block_rows(&t, &b, &shape) * shape.panels * b.width * b.size <=
               (int64_t)t.near_cache + b.tile_rows * shape.panels * b.width * b.size);
@@ -91,7 +102,7 @@ static void test_blocks(void **s) {
   assert_false(cost_blocks_pay(&t, &b));
   /* panels made in the run, of a megabyte: where enough rows read them, and there are blocks for all threads */
   t.l3 = 64 << 20;
-  block_product run = {96, 4096, 4096, 1, 4, 64, 64, 6, true, 8};
+  block_product run = {96, 4096, 4096, 1, 4, 64, 64, 6, true, false, 8, 8};
   assert_true(cost_blocks_pay(&t, &run));
   run.rows = 32;
   assert_false(cost_blocks_pay(&t, &run));

@@ -749,6 +749,11 @@ static const example examples[] = {
      "tensor x: f32[N, 40] input \"x\"\n"
      "stage y: f32[n<N, q<4, h<40] out = (#q == 0 ? exp(x[n, h]) : 0.5) + (#(q - 2) >= 0 ? tanh(x[n, h]) : 0.25)\n"
      "output y \"y\"\n"},
+    {"a product in blocks, whose rows lie side by side and are counted by two variables, the sum by two", "",
+     "tensor x: f32[22, 32, 96] input \"x\"\ntensor d: f32[22, 32, 2, 56] input \"d\"\n"
+     "stage y: f32[q<2, h<56, i<96] out = sum[t<22, n<32] d[t, n, q, h] * x[t, n, i]\noutput y \"y\"\n"
+     "schedule:schedules 1\nkernel k0 {\n  nest y {\n    rows (q h)\n    tile 6 1\n"
+     "    block t 4 panels 2 rows 54\n  }\n}\n"},
     {"steps of a recurrence that read this step and the one before; a matrix with its columns along the sum", "",
      "recurrence s1 t<5\n"
      "tensor x: f32[5, 16, 40] input \"x\"\ntensor r: f32[40, 40] input \"r\"\n"
