@@ -416,6 +416,7 @@ typedef struct tiling {
   /* a contraction proper: each of two operands has an output variable of its own, so that a register tile pays more
    * than horizontal sums */
   bool contraction;
+  bool computed;         /* the leader adds up floats that are computed in each run, no constants, which are packed */
   bool codes;            /* the operand along the lanes has codes of few bits (bit_pack.c) */
   int64_t steps;         /* terms of the sum; of many, MAX_SUM_STEPS or more */
   const instruction *by; /* may compute the innermost part of the leader's sum; NULL: it goes term by term */
@@ -472,6 +473,8 @@ static tiling tiling_of(index_view *iv, const u32vec *stages, const accesses *ac
   w.arg = w.reduces && red_is_arg((rop)root->op);
   for (uint32_t i = 0; i < stages->n; i++) w.leaders += exn(iv->m, xs(iv->m, stages->v[i])->value)->kind == EX_REDUCE;
   w.contraction = is_contraction(&w);
+  w.computed = w.reduces && root->op == RED_SUM && et_kind((etype)root->acc) == K_FLOAT;
+  for (uint32_t i = 0; i < acc->n; i++) w.computed &= !acc->v[i].leader || !acc->v[i].known;
   for (uint32_t i = 0; i < red->n && w.steps < MAX_SUM_STEPS; i++)
     w.steps *= max64(0, min64(sym_int_or(iv->c, sym_extent(iv->c, red->v[i]), TYPICAL_EXTENT), MAX_SUM_STEPS));
   if (!w.reduces) return w;
@@ -561,7 +564,7 @@ static lane_pattern pattern_of(const tiling *w, const access *a, const lane_cand
 /* What the access saves where the variable runs along the lanes, in cycles. */
 static double access_saves(const tiling *w, const access *a, const lane_candidate *x, int64_t q) {
   lane_access at = {.store = a->store,
-                    .after_sum = w->contraction && !a->leader,
+                    .after_sum = (w->contraction || w->computed) && !a->leader,
                     .in_sum = a->store && !x->reduced,
                     .steps = w->steps};
   /* read or stored once after many steps: how it is strided counts little */
