@@ -234,8 +234,9 @@ typedef struct ek_options {
   void (*pass)(void *user, const char *level, const char *pass, int changed, double ms);
   void *pass_user; /* handed to pass */
   /* bytes: ek_run_options.memory_limit of runs that say 0; a model whose working memory is known and larger is
-   * refused (EK_MEMORY). ek_save refuses a model of which some run could take more, with the sizes that it permits.
-   * 0: no limit */
+   * refused (EK_MEMORY). Where it is a number, and the limit below it, kernels run again instead of their results being
+   * kept, as far as that helps (ek_memory_use.repeated); values stay as they are, bit for bit. ek_save refuses a model
+   * of which some run could take more, with the sizes that it permits. 0: no limit */
   uint64_t memory_limit;
   /* Compiled code and packed weights kept on disk. The default is NULL: a library writes nothing that nobody asked for.
    * "": in $EINKORN_CACHE_DIR, else $XDG_CACHE_HOME/einkorn, else ~/.cache/einkorn (what the program einkorn does);
@@ -311,6 +312,17 @@ EK_API ek_code ek_compile(ek_model *m, const ek_options *o, ek_module **out);
  * than x86-64. The symbols are NAME_run and NAME_info; NAME is the file's name made an identifier. report may be NULL.
  * The files appear whole or not at all. Errors as ek_compile, and EK_IO. */
 EK_API ek_code ek_save(ek_model *m, const ek_options *o, const char *path, ek_report *report);
+/* What a run of a module takes. */
+typedef struct ek_memory_use {
+  size_t size;             /* sizeof(ek_memory_use): set by the caller; so much is written */
+  uint64_t work_bytes;     /* working memory, in as many threads as it was compiled for; 0: not known before a run */
+  uint64_t state_bytes;    /* states: of a training step its parameters, statistics and moments */
+  uint64_t constant_bytes; /* packed constants, and what states begin with */
+  uint64_t repeated;       /* kernels that run again in each run, to keep within a limit of memory */
+  double repeated_cost;    /* their estimated time, as a part of that of the others */
+} ek_memory_use;
+/* of a module that was loaded from a file only the working memory is known. m NULL: zeros */
+EK_API void ek_module_memory(const ek_module *m, ek_memory_use *out);
 /* Loads a saved .so: runs its code as any library does, so load only what you trust. EK_IO, EK_MODEL (not made by
  * ek_save), EK_TARGET (other kind of processor), EK_UNSUPPORTED (made by a version that is too far away). */
 EK_API ek_code ek_module_load(ek_session *s, const char *path, ek_module **out);
@@ -731,6 +743,12 @@ typedef struct ek_train_options {
    * what is added is 0, what scales single elements is 1 (docs/training.md). "keep" or NULL (default): those of the
    * model */
   const char *init;
+  /* Most bytes that a step may take: working memory, parameters and other states, and constants (the values that
+   * parameters begin with included), in `options->threads` threads. What the forward pass computes is computed again
+   * for the gradient, instead of being kept, as far as that is needed, what is cheapest for its bytes first
+   * (ek_memory_use.repeated_cost); losses and parameters stay as they are, bit for bit. EK_MEMORY where the step cannot
+   * keep within it: the message says what was reached. 0 (default): no limit */
+  uint64_t memory;
 } ek_train_options;
 EK_API void ek_train_options_init(ek_train_options *o);                     /* the defaults */
 EK_API void ek_train_options_init_sized(ek_train_options *o, size_t bytes); /* the same of a struct of so many bytes */
@@ -769,6 +787,7 @@ typedef struct ek_schedule_point {
 } ek_schedule_point;
 /* EK_USAGE: no such schedule or attribute, or a number outside of what it may be */
 EK_API ek_code ek_schedule_rate(ek_session *s, const char *text, const ek_schedule_point *at, double *rate);
+EK_API void ek_trainer_memory(const ek_trainer *t, ek_memory_use *out); /* as ek_module_memory, of the step */
 /* The name of the tensor that loss and metrics are of, as long as the trainer lives; NULL: the model's first output. A
  * trainer without an optimizer knows it after its first evaluation. */
 EK_API const char *ek_trainer_output(const ek_trainer *t);

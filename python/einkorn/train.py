@@ -15,7 +15,7 @@ import numpy
 from . import _core
 from ._arrays import TYPES
 from ._errors import UsageError
-from ._module import Module, _options
+from ._module import Module, _bytes_number, _options
 
 PARAMETER, STATISTIC, MOMENT = range(3)  # what a tensor is; as ek_trained_kind
 STEP = "train.step"  # the number of updates in a state dict
@@ -79,7 +79,7 @@ class Trainer:
     """A model, its loss and its optimiser, compiled to one program; see __init__."""
 
     def __init__(self, model, *, loss, optimizer="adamw", metrics=(), output=None, freeze=(), groups=(), clip_norm=0.0,
-                 clip_value=0.0, accumulate=1, seed=0, ema=0.0, init=None, batch=None, **options):
+                 clip_value=0.0, accumulate=1, seed=0, ema=0.0, init=None, memory=0, batch=None, **options):
         """
         model       as for compile()
         loss        such as "cross_entropy", or "cross_entropy:ignore_index=0"
@@ -97,6 +97,9 @@ class Trainer:
         ema         the decay of averages of the parameters, such as 0.999, which evaluate() and save() use; 0: none
         init        "he" or "xavier": parameters begin with values that follow from their use and the seed; None, or
                     "keep": those of the model
+        memory      most bytes of a step, such as "2G": working memory, parameters, moments and constants. What the
+                    forward pass computes is computed again for the gradient, as far as that is needed; values stay the
+                    same. 0: no limit
         batch       {name: array, or (shape, dtype)}: what a step is given, which are the model's inputs and those of
                     the loss and the metrics, such as "target". None: as the first step is
         options     as for compile(); those of cache, states and watch have no meaning here
@@ -108,7 +111,7 @@ class Trainer:
         self._options = dict(compiled, cache=None, states=[], watch=[], metrics=list(metrics), freeze=list(freeze),
                              groups=list(groups))
         self._rest = (loss, optimizer, output, float(clip_norm), float(clip_value), int(accumulate), int(seed),
-                      float(ema), init)
+                      float(ema), init, _bytes_number("memory", memory))
         self._metrics = tuple(metrics)
         self._seed = int(seed)
         self._core = None

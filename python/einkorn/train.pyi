@@ -52,7 +52,7 @@ class Trainer:
     def __init__(self, model: str | os.PathLike[str] | bytes | _Proto, *, loss: str, optimizer: str = "adamw",
                  metrics: Iterable[str] = (), output: str | None = None, freeze: Iterable[str] = (),
                  groups: Iterable[str] = (), clip_norm: float = 0.0, clip_value: float = 0.0, accumulate: int = 1,
-                 seed: int = 0, ema: float = 0.0, init: str | None = None,
+                 seed: int = 0, ema: float = 0.0, init: str | None = None, memory: int | str = 0,
                  batch: Mapping[str, Array | tuple[Iterable[int], DTypeLike]] | None = None,
                  **options: Any) -> None: ...
     def step(self, arrays: Batch, lr: float, samples: Sequence[int] | None = None, epoch: int = 0) -> float: ...

@@ -89,7 +89,7 @@ void session_give(module_object *m);
 bool tensor_fill(tensor *t, const ek_tensor_info *i); /* false: exception; to be cleared all the same */
 void tensor_clear(tensor *t);
 void tensors_free(tensor *t, int32_t n);
-PyObject *report_dict(const ek_report *r);
+PyObject *report_dict(const ek_report *r, const ek_memory_use *use); /* use may be NULL */
 
 /* ---- values.c ---------------------------------------------------------------------------------- */
 typedef struct value { /* memory of an array, held until value_release */

@@ -223,21 +223,27 @@ static PyObject *get_states(PyObject *self, void *none) {
   (void)none;
   return tensors_list(((module_object *)self)->state, ((module_object *)self)->nstate);
 }
-PyObject *report_dict(const ek_report *r) {
-  return Py_BuildValue(
-      "{szszsKsKsKsIsIsIsKsdsdsdsdsdsO}", "memory", r->memory, "least_memory", r->least_memory, "weight_bytes",
-      (unsigned long long)r->weight_bytes, "code_bytes", (unsigned long long)r->code_bytes, "file_bytes",
-      (unsigned long long)r->file_bytes, "kernels", r->kernels, "functions", r->functions, "compiled", r->compiled,
-      "rewrites", (unsigned long long)r->rewrites, "total_ms", r->total_ms, "load_ms", r->load_ms, "passes_ms",
-      r->passes_ms, "schedule_ms", r->schedule_ms, "code_ms", r->code_ms, "cached", r->cached ? Py_True : Py_False);
+PyObject *report_dict(const ek_report *r, const ek_memory_use *use) {
+  const ek_memory_use none = {0};
+  if (!use) use = &none;
+  return Py_BuildValue("{szszsKsKsKsIsIsIsKsdsdsdsdsdsOsKsIsd}", "memory", r->memory, "least_memory", r->least_memory,
+                       "weight_bytes", (unsigned long long)r->weight_bytes, "code_bytes",
+                       (unsigned long long)r->code_bytes, "file_bytes", (unsigned long long)r->file_bytes, "kernels",
+                       r->kernels, "functions", r->functions, "compiled", r->compiled, "rewrites",
+                       (unsigned long long)r->rewrites, "total_ms", r->total_ms, "load_ms", r->load_ms, "passes_ms",
+                       r->passes_ms, "schedule_ms", r->schedule_ms, "code_ms", r->code_ms, "cached",
+                       r->cached ? Py_True : Py_False, "state_bytes", (unsigned long long)use->state_bytes, "repeated",
+                       (unsigned int)use->repeated, "repeated_cost", use->repeated_cost);
 }
 static PyObject *get_report(PyObject *self, void *none) {
   module_object *m = (module_object *)self;
   (void)none;
   ek_report r;
   if (!module_enter(m)) return NULL;
+  ek_memory_use use = {.size = sizeof use};
   ek_module_report(m->code, &r);
-  PyObject *dict = report_dict(&r);
+  ek_module_memory(m->code, &use);
+  PyObject *dict = report_dict(&r, &use);
   module_leave(m);
   return dict;
 }
@@ -272,7 +278,7 @@ static PyObject *save(PyObject *self, PyObject *args) { /* save(path, options) -
     PyThreadState *held = PyEval_SaveThread();
     ek_code code = ek_save(m->m, &o.o, PyBytes_AsString(path), &r);
     PyEval_RestoreThread(held);
-    result = code || PyErr_Occurred() ? fail(code, ek_message(m->s)) : report_dict(&r);
+    result = code || PyErr_Occurred() ? fail(code, ek_message(m->s)) : report_dict(&r, NULL);
     session_give(m);
   }
   Py_DECREF(path);

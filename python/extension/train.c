@@ -71,18 +71,19 @@ static bool create(trainer_object *x, ek_train_options *o) {
   session_give(x->m);
   return good;
 }
-/* Trainer(module, options, batch, loss, optimizer, output, clip_norm, clip_value, accumulate, seed, ema, init);
+/* Trainer(module, options, batch, loss, optimizer, output, clip_norm, clip_value, accumulate, seed, ema, init, memory);
  * options: as of a module, and the lists metrics, freeze, groups */
 static PyObject *trainer_new(PyTypeObject *type, PyObject *args, PyObject *none) {
   PyObject *module, *dict, *batch;
-  unsigned long long seed;
+  unsigned long long seed, memory;
   ek_train_options o;
   (void)none;
   ek_train_options_init(&o);
-  if (!PyArg_ParseTuple(args, "OO!O!sszddiKdz", &module, &PyDict_Type, &dict, &PyList_Type, &batch, &o.loss,
-                        &o.optimizer, &o.output, &o.clip_norm, &o.clip_value, &o.accumulate, &seed, &o.ema, &o.init))
+  if (!PyArg_ParseTuple(args, "OO!O!sszddiKdzK", &module, &PyDict_Type, &dict, &PyList_Type, &batch, &o.loss,
+                        &o.optimizer, &o.output, &o.clip_norm, &o.clip_value, &o.accumulate, &seed, &o.ema, &o.init,
+                        &memory))
     return NULL;
-  o.seed = seed;
+  o.seed = seed, o.memory = memory;
   const allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
   trainer_object *x = (trainer_object *)alloc(type, 0);
   if (!x) return NULL;
@@ -322,8 +323,10 @@ static PyObject *trainer_report(PyObject *self, PyObject *none) {
   ek_report r;
   (void)none;
   if (!trainer_take(x)) return NULL;
+  ek_memory_use use = {.size = sizeof use};
   ek_trainer_report(x->t, &r);
-  PyObject *dict = report_dict(&r);
+  ek_trainer_memory(x->t, &use);
+  PyObject *dict = report_dict(&r, &use);
   trainer_give(x);
   return dict;
 }

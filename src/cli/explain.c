@@ -30,6 +30,7 @@ typedef struct account {
   ek_machine at;       /* what the machine can do */
   int64_t memory;      /* working memory of the run as compiled, scratch areas included, in bytes */
   const char *formula; /* working memory as a formula; NULL: not known */
+  ek_memory_use use;   /* what it takes, and what runs again for it */
   const char *least;   /* most bytes live at one time, a number or a formula; NULL: not known */
 } account;
 
@@ -143,6 +144,9 @@ static void tell(cli *k, const account *s) {
   printf("working memory: %lld bytes", (long long)s->memory);
   if (strspn(s->formula, "0123456789") != strlen(s->formula)) printf(" (%s)", s->formula);
   if (s->least) printf(", of which %s must be live at one time: no order of it in memory takes less", s->least);
+  if (s->use.repeated)
+    printf("; %llu kernels (again: ..) run once more to keep within the limit, %.1f%% of the estimated time",
+           (unsigned long long)s->use.repeated, 100 * s->use.repeated_cost);
   puts("");
   puts("floor: the longer of operations at the peak (f) and bytes at their bandwidth (b); *: in several threads; "
        "[node]: "
@@ -164,6 +168,8 @@ static void tell_json(const cli *k, const account *s) {
   json_int(&j, "memory", s->memory);
   json_str(&j, "memory_formula", s->formula);
   if (s->least) json_str(&j, "least_memory", s->least);
+  json_uint(&j, "repeated", s->use.repeated);
+  json_num(&j, "repeated_cost", s->use.repeated_cost);
   json_obj(&j, "machine");
   json_bool(&j, "stated", s->stated);
   json_num(&j, "gflops", s->at.gflops);
@@ -359,6 +365,7 @@ static int explain_step(cli *k, const ek_options *o, account *s) {
   if (code) return code;
   x.run = ek_trainer_run(x.t);
   ek_trainer_report(x.t, &rep);
+  ek_trainer_memory(x.t, &s->use);
   return account_of(k, &x, &rep, s, NULL, NULL, 0);
 }
 int cmd_explain(cli *k) {
@@ -368,7 +375,7 @@ int cmd_explain(cli *k) {
   subject x = {0};
   host_tensor *in;
   int code = EXIT_DONE;
-  account s = {.stated = k->peak != NULL};
+  account s = {.stated = k->peak != NULL, .use = {.size = sizeof s.use}};
   if (k->peak && !read_peak(k, &s.at))
     return fail_text(k, EK_USAGE, "error: --peak: GFLOPS:GBS is expected, two numbers above 0, such as 288:43");
   if (is_library(k->args.v[0]))
@@ -385,5 +392,6 @@ int cmd_explain(cli *k) {
   if ((e = make_run(k, m, &x.run)) != EK_OK) return fail(k, e);
   if (!bind_inputs(k, m, x.run, &in, &code)) return code;
   ek_module_report(m, &rep);
+  ek_module_memory(m, &s.use);
   return account_of(k, &x, &rep, &s, model, in, ek_module_inputs(m));
 }

@@ -144,8 +144,9 @@ const option options[] = {
     {"log", 0, "FILE.csv", O_TEXT, AT(train.log), CMD_TRAIN, "writes loss and metrics of each epoch as CSV"},
     {"tensorboard", 0, "FOLDER", O_TEXT, AT(train.tensorboard), CMD_TRAIN,
      "writes loss and metrics of each epoch as event files of TensorBoard"},
-    {"memory", 0, "BYTES", O_BYTES, AT(memory_limit), CMD_TRAIN,
-     "a step that takes more working memory is refused; 500M and 2G, too"},
+    {"memory", 0, "BYTES", O_BYTES, AT(train.memory), CMD_TRAIN,
+     "most memory of a step, with parameters and moments: what the forward pass computes is computed again for the "
+     "gradient, as far as that is needed; values stay the same; 500M and 2G, too"},
     {"output", 'o', "OUT.onnx", O_TEXT, AT(output), CMD_TRAIN, "where the trained model is written"},
     {"seed", 0, "S", O_U64, AT(seed), CMD_TRAIN,
      "of the order of samples, of the part for validation, of --init and of dropout (default 0)"},
@@ -209,9 +210,10 @@ const option options[] = {
     {"threads", 0, "N", O_INT, AT(threads), CMD_MODEL, "threads of a run (default: all the process may use)"},
     {"compile-threads", 0, "N", O_INT, AT(compile_threads), CMD_MODEL | RARE,
      "threads of the compiler (default: all the process may use)"},
-    {"memory-limit", 0, "BYTES", O_BYTES, AT(memory_limit), CMD_RUN | CMD_COMPILE | CMD_BENCH | CMD_DIFF | CMD_QUANTIZE,
-     "a model whose run takes more working memory is refused; saved ones with the largest sizes that they permit; 500M "
-     "and 2G, too"},
+    {"memory-limit", 0, "BYTES", O_BYTES, AT(memory_limit),
+     CMD_RUN | CMD_COMPILE | CMD_BENCH | CMD_DIFF | CMD_QUANTIZE | CMD_EXPLAIN,
+     "a model whose run takes more working memory, although kernels run again instead of their results being kept, is "
+     "refused; saved ones with the largest sizes that they permit; 500M and 2G, too"},
     {"dim", 0, "N=8,..", O_LIST, AT(dims), CMD_MODEL,
      "fixes a symbolic dimension, or with N=1:8:64 bounds it: the least, the likely and the most; may be given again"},
     {"state", 0, "OUTPUT=INPUT", O_LIST, AT(states), CMD_MODEL & ~CMD_DIFF,

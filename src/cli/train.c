@@ -43,7 +43,7 @@ static ek_train_options trainer_options(cli *k, const ek_options *compile, const
   t.metrics = o->metrics.v, t.freeze = o->freeze.v, t.groups = o->groups.v, t.output = o->of;
   t.batch = f->batch, t.batch_count = f->n;
   t.clip_norm = o->clip_norm, t.clip_value = o->clip_value, t.accumulate = o->accumulate, t.seed = k->seed;
-  t.ema = o->ema, t.init = (const char *const[]){"keep", "he", "xavier"}[o->init];
+  t.ema = o->ema, t.memory = o->memory, t.init = (const char *const[]){"keep", "he", "xavier"}[o->init];
   return t;
 }
 
@@ -113,6 +113,18 @@ static void tell_output(const training *r) {
   if (of && !r->k->train.of)
     say(r->k, "the loss is of %s, of which the model's last node makes its result, as %s does itself\n", of,
         r->k->train.loss);
+}
+static void tell_memory(const training *r) {
+  ek_memory_use use = {.size = sizeof use};
+  ek_trainer_memory(r->t, &use);
+  say(r->k, "a step takes %.1f MB: %.1f of working memory, %.1f of parameters and other states, %.1f of constants; ",
+      (double)(use.work_bytes + use.state_bytes + use.constant_bytes) / 1e6, (double)use.work_bytes / 1e6,
+      (double)use.state_bytes / 1e6, (double)use.constant_bytes / 1e6);
+  if (use.repeated)
+    say(r->k, "%llu kernels run again, %.1f %% of the estimated time\n", (unsigned long long)use.repeated,
+        100 * use.repeated_cost);
+  else
+    say(r->k, "nothing is computed again\n");
 }
 static void start(training *r) {
   cli *k = r->k;
@@ -185,6 +197,7 @@ int cmd_train(cli *k) {
   e = ek_trainer_create(model, &o, &r.t);
   if (e) return fail(k, e);
   tell_output(&r);
+  if (k->train.memory) tell_memory(&r);
   r.nmetrics = k->train.metrics.n, r.sum = tally_new(k, r.nmetrics);
   start(&r);
   e = train_epochs(&r);

@@ -251,6 +251,7 @@ bool options_read(ctx *c, const ek_session *s, const ek_options *given, pipe_opt
                      .schedules = o.schedule,
                      .schedules_name = o.schedule_name ? o.schedule_name : "schedule",
                      .verify = o.verify != 0,
+                     .bound = {.bytes = o.memory_limit, .threads = default_threads(o.threads)},
                      .watch = o.watch,
                      .states = o.states,
                      .pass = o.pass,

@@ -66,6 +66,9 @@ static void describe_module(sbuf *b, ctx *c, const ek_module *m, const char *key
   put_u64(b, r->functions);
   put_u64(b, r->compiled);
   put_u64(b, r->rewrites);
+  put_u64(b, m->use.state_bytes);
+  put_u64(b, m->use.repeated);
+  put_double(b, m->use.repeated_cost);
   put_double(b, r->total_ms);
   put_tensors(b, m->d->in, m->d->inputs);
   put_tensors(b, m->d->out, m->d->outputs);
@@ -148,7 +151,7 @@ static const int64_t *get_orders(reader *r, const ek_rt_model *d) {
   }
   return axes.v;
 }
-static ek_rt_model *read_module(reader *r, ctx *c, ek_report *rep) {
+static ek_rt_model *read_module(reader *r, ctx *c, ek_report *rep, ek_memory_use *use) {
   ek_rt_model *d = NEW(r->a, ek_rt_model);
   d->version = 2;
   get_name(r); /* skips the key's text: see difference() */
@@ -159,6 +162,7 @@ static ek_rt_model *read_module(reader *r, ctx *c, ek_report *rep) {
   rep->code_bytes = get_u64(r);
   rep->kernels = (uint32_t)get_u64(r), rep->functions = (uint32_t)get_u64(r), rep->compiled = (uint32_t)get_u64(r);
   rep->rewrites = get_u64(r);
+  use->state_bytes = get_u64(r), use->repeated = get_u64(r), use->repeated_cost = get_double(r);
   rep->code_ms = get_double(r); /* time of the compilation, only to tell how much was saved; see adopt */
   d->in = get_tensors(r, &d->inputs);
   d->out = get_tensors(r, &d->outputs);
@@ -210,7 +214,8 @@ static const char *adopt(cache *k, ek_module *m, bytes f) {
   if (!i) return why;
   reader r = {ctx_arena(k->c), f.p + sizeof h, h.described, false};
   ek_report rep = {.cached = 1, .weight_bytes = h.weights, .file_bytes = f.n};
-  ek_rt_model *d = read_module(&r, k->c, &rep);
+  ek_memory_use use = {0};
+  ek_rt_model *d = read_module(&r, k->c, &rep, &use);
   if (d) d->plan = (ek_rt_main)image_entry(i, PLAN), d->run = (ek_rt_main)image_entry(i, RUN);
   if (!d || !d->plan || !d->run) {
     image_free(i);
@@ -221,7 +226,7 @@ static const char *adopt(cache *k, ek_module *m, bytes f) {
   rep.code_ms = 0;
   d->weights = h.weights ? f.p + weights : (const uint8_t *)"";
   d->weight_bytes = (int64_t)h.weights;
-  m->d = d, m->report = rep;
+  m->d = d, m->report = rep, m->use = use;
   diag_add(k->c, D_INFO, E_OK, (srcpos){0}, NULL, "cache: %s/%s: compiled earlier in %.0f ms; nothing is compiled now",
            k->f.path, k->name, saved);
   return NULL;

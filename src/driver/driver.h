@@ -114,6 +114,7 @@ struct ek_module {
   bool timed;            /* JIT: its runs have a profile */
   bool traced;           /* JIT: the profile records each thread */
   ek_report report;      /* facts about the compilation */
+  ek_memory_use use;     /* its states, and what runs again */
 };
 
 /* ---- structs.c ------------------------------------------------------------------------------- */
@@ -161,6 +162,7 @@ typedef struct inner_options {
   void *edit_env;       /* handed to edit */
   const char *edit_ops; /* definitions of operators; NULL: none */
   bool no_sharing;      /* buffers share no memory */
+  uint64_t memory;      /* bytes that a run may take, states and constants included; 0: no limit */
   pass_ref after;       /* with evaluate 2: what there is after this pass is interpreted; name NULL: after all */
 } inner_options;
 void inner_apply(pipeline *p, const inner_options *x); /* x NULL: nothing */

@@ -156,6 +156,8 @@ static void make_code(pipeline *p, ek_module *m, cache *k) {
   if (!pipe_program(p)) return;
   ek_rt_model *d = describe(p->c, p->m, p->p, p->g->name, program_memory(p->p));
   report_program(p, &m->report);
+  m->use.state_bytes = (uint64_t)schedule_state_bytes(p->s);
+  m->use.repeated = p->s->again.launches, m->use.repeated_cost = p->s->again.cost;
   pipe_release(p);
   if (k) p->keep = cache_keep, p->keep_env = k;
   m->j = pipe_jit(p);
@@ -188,6 +190,7 @@ void inner_apply(pipeline *p, const inner_options *x) {
   if (x) p->o.part = x->part, p->o.skip = x->skip, p->o.plain = x->plain, p->o.no_sharing = x->no_sharing;
   if (x) p->o.edit = x->edit, p->o.edit_env = x->edit_env, p->o.edit_ops = x->edit_ops;
   if (x && x->after.name) p->o.stop_after = x->after;
+  if (x && x->memory) p->o.bound.bytes = x->memory, p->o.bound.whole = true;
 }
 static void take_inner(pipeline *p, void *env) { inner_apply(p, ((making *)env)->inner); }
 static ek_code make(pipeline *p, void *env) {
@@ -475,6 +478,17 @@ int32_t ek_module_find_input(const ek_module *m, const char *name) {
 }
 int32_t ek_module_find_output(const ek_module *m, const char *name) {
   return m ? find_tensor(m->d->out, m->d->outputs, name) : -1;
+}
+void ek_module_memory(const ek_module *m, ek_memory_use *out) {
+  int64_t work;
+  if (!out || out->size < sizeof out->size) return;
+  const size_t n = out->size;
+  ek_memory_use all = m ? m->use : (ek_memory_use){0};
+  if (m) all.constant_bytes = m->report.weight_bytes;
+  if (m && m->kind == MODULE_JIT && m->d && run_need(m->d, m->threads, &work)) all.work_bytes = (uint64_t)work;
+  all.size = n;
+  memset(out, 0, n);
+  memcpy(out, &all, n < sizeof all ? n : sizeof all);
 }
 void ek_module_report(const ek_module *m, ek_report *out) {
   if (out) *out = m ? m->report : (ek_report){.memory = ""};

@@ -243,6 +243,23 @@ bool pipe_optimise(pipeline *p) {
 }
 
 /* ---- 4. loops and memory --------------------------------------------------------------------- */
+/* Does all that a run takes keep within the bound? Who knows the sizes looks at a bound of working memory alone. */
+static void keep_bound(const pipeline *p) {
+  const memory_bound *b = &p->o.bound;
+  const int64_t states = schedule_state_bytes(p->s), constants = (int64_t)p->p->weight_bytes;
+  int64_t arena_bytes, scratch;
+  if (!b->bytes || !b->whole) return;
+  if (!sym_is_int(p->c, p->p->arena_bytes, &arena_bytes) || !sym_is_int(p->c, p->p->scratch_bytes, &scratch))
+    ctx_fail(p->c, E_MEMORY, "the memory of a step is not known before it runs: %s bytes", program_memory(p->p));
+  const int64_t work = arena_bytes + scratch * b->threads, all = work + states + constants;
+  if ((uint64_t)all <= b->bytes) return;
+  ctx_fail(
+      p->c, E_MEMORY,
+      "a step takes %lld bytes at least: %lld of working memory, although %u kernels run again, %lld of parameters "
+      "and other states, and %lld of constants; the limit is %llu bytes. %s",
+      (long long)all, (long long)work, p->s->again.launches, (long long)states, (long long)constants,
+      (unsigned long long)b->bytes, program_peak(p->p));
+}
 bool pipe_program(pipeline *p) {
   if (p->p || p->stopped) return !p->stopped;
   double t0 = now_ms();
@@ -261,15 +278,18 @@ bool pipe_program(pipeline *p) {
   }
   p->s = schedule_module(p->m, p->t, o);
   if (!p->s || diag_errors(p->c)) ctx_unwind(p->c);
-  p->s->timed = p->timed, p->s->no_sharing = p->o.no_sharing;
+  p->s->timed = p->timed, p->s->no_sharing = p->o.no_sharing, p->s->bound = p->o.bound;
   bool go = ran(p, PL_LOOP, "schedule", true, now_ms() - t0);
   double t1 = now_ms();
   if (go) {
-    if (!p->timed) expr_drop_values(p->m);        /* kernels stand for them now */
+    /* kernels stand for them now, unless somebody asks what a launch computes from what */
+    if (!p->timed && !p->o.bound.bytes) expr_drop_values(p->m);
     const bool narrow = may_narrow(p) == ET_BF16; /* rounds by far more than short forms of functions err */
     p->s->l->fast = p->o.fast || (narrow && !p->o.strict), p->s->l->flush = narrow;
     p->p = program_build(p->s, p->g->name);
     if (!p->p || diag_errors(p->c)) ctx_unwind(p->c);
+    if (!p->timed && p->o.bound.bytes) expr_drop_values(p->m);
+    keep_bound(p);
     go = ran(p, PL_PROGRAM, "program", true, now_ms() - t1);
   }
   p->schedule_ms = now_ms() - t0;

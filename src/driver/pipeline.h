@@ -60,6 +60,7 @@ typedef struct pipe_opts {
   bool record;                /* the schedules of the kernels are kept, to be printed */
   const char *schedules;      /* text of schedules that are followed; NULL: none */
   const char *schedules_name; /* the text's name for messages */
+  memory_bound bound;         /* what a run may take */
   pass_ref stop_after;        /* compilation ends after it */
   pass_ref show_after;        /* the text of its result is collected in pipeline.shown */
   /* is told of each pass and its time; NULL: nobody is */

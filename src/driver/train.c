@@ -168,7 +168,7 @@ static ek_code prepare(ek_trainer *t, bool evaluate) {
   return e;
 }
 static ek_code compile(ek_trainer *t, bool evaluate, ek_module **code, ek_run **run) {
-  const inner_options as_step = {.edit = build, .edit_env = t};
+  const inner_options as_step = {.edit = build, .edit_env = t, .memory = evaluate || t->watched ? 0 : t->want.memory};
   ek_code e = prepare(t, evaluate);
   if (!e) e = compile_inner(t->m, &t->o, &as_step, code);
   return e ? e : ek_run_create(*code, t->o.threads, run);
@@ -562,6 +562,7 @@ ek_code ek_trainer_set_tensor(ek_trainer *t, const ek_array *x) {
   if (!e) e = ek_run_prepare(t->run);
   return e ? run_failed(t, t->run, e) : EK_OK;
 }
+void ek_trainer_memory(const ek_trainer *t, ek_memory_use *out) { ek_module_memory(t ? t->step : NULL, out); }
 void ek_trainer_report(const ek_trainer *t, ek_report *out) {
   if (t && t->step) ek_module_report(t->step, out);
 }
@@ -630,7 +631,7 @@ ek_code ek_trainer_compile(ek_trainer *t, const char *path, int evaluate, ek_rep
   const size_t n = strlen(path);
   if (n > 5 && !strcmp(path + n - 5, ".onnx"))
     return session_fail(t->m->s, EK_USAGE, "%s: a step is written as .so, .o or .c, not as a model", path);
-  const inner_options as_step = {.edit = build_again, .edit_env = t};
+  const inner_options as_step = {.edit = build_again, .edit_env = t, .memory = evaluate ? 0 : t->want.memory};
   const ek_code e = prepare(t, evaluate != 0);
   return e ? e : save_inner(t->m, &t->o, &as_step, path, report);
 }

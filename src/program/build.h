@@ -51,6 +51,10 @@ void program_share(splan *plan, arena *a);
 /* order.c: launches of the root block change places where less memory is live at one time then */
 void program_order(splan *s);
 
+/* recompute.c: launches are repeated so that the arena of the plan becomes as small as plan->bound allows, if it is a
+ * number; the plan is made again */
+void program_recompute(memplan *p);
+
 /* weights.c */
 /* do two buffers of equal element type and size hold the same? */
 /* sets weight_bytes and weight_room of a buffer of weights */

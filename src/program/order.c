@@ -13,7 +13,12 @@
 #include "program/usage.h"
 #include <string.h>
 
-enum { CHAIN = 3, ROUNDS = 12, MOST = 6000 /* units: the time grows with their square */, LEAST_GAIN = 32 };
+enum {
+  CHAIN = 3,      /* longest chain, in units */
+  ROUNDS = 12,    /* orders that are tried */
+  MOST = 6000,    /* units: the time grows with their square */
+  LEAST_GAIN = 32 /* an order is taken for a gain of a thirty-second part */
+};
 typedef struct order {
   usage u;          /* which launches use which memory */
   arena *a;         /* memory */
@@ -27,6 +32,7 @@ typedef struct order {
   u32vec out;       /* units in their new order */
   int64_t live;     /* bytes live behind the last unit that has run */
   int64_t peak;     /* most bytes live so far */
+  double sum;       /* bytes live, summed over the units so far */
   int64_t most;     /* what runs earlier than it must may not take more than this */
   uint32_t segment; /* of the units that may run now */
 } order;
@@ -61,7 +67,7 @@ static void run(order *k, uint32_t i) {
     const uint32_t m = u->uses.v[j].memory;
     if (k->left[m]-- == k->users[m]) k->live += k->u.bytes[m];
   }
-  k->peak = max64(k->peak, k->live);
+  k->peak = max64(k->peak, k->live), k->sum += (double)k->live;
   for (uint32_t j = 0; j < u->uses.n; j++) {
     const uint32_t m = u->uses.v[j].memory;
     if (!k->left[m] && !k->u.pinned[m]) k->live -= k->u.bytes[m];
@@ -71,7 +77,7 @@ static void run(order *k, uint32_t i) {
     if (!--k->waits[k->after[i].v[j]]) vec_push(k->a, k->open, k->after[i].v[j]);
   vec_push(k->a, k->out, i);
 }
-/* The unit that ran last has not run. live and peak are the caller's business. */
+/* The unit that ran last has not run. live, peak and sum are the caller's business. */
 static void take_back(order *k) {
   const uint32_t i = k->out.v[--k->out.n];
   const unit *u = &k->u.units.v[i];
@@ -90,6 +96,7 @@ static uint32_t next_in_chain(const order *k, uint32_t i) {
 /* Runs a chain that begins with this unit, if that frees memory. */
 static bool run_chain(order *k, uint32_t first) {
   const int64_t live = k->live, peak = k->peak;
+  const double sum = k->sum;
   uint32_t n = 0;
   for (uint32_t i = first; i != UINT32_MAX && n < CHAIN; i = next_in_chain(k, i)) {
     run(k, i), n++;
@@ -97,7 +104,7 @@ static bool run_chain(order *k, uint32_t first) {
     if (k->live < live) return true;
   }
   while (n--) take_back(k);
-  k->live = live, k->peak = peak;
+  k->live = live, k->peak = peak, k->sum = sum;
   return false;
 }
 static void free_early(order *k) {
@@ -130,7 +137,7 @@ static void run_needed(order *k, uint32_t i) {
 }
 static void begin(order *k) { /* nothing has run */
   const uint32_t n = k->u.units.n;
-  k->out.n = k->open.n = 0, k->live = k->peak = 0;
+  k->out.n = k->open.n = 0, k->live = k->peak = 0, k->sum = 0;
   memset(k->done, 0, n * sizeof *k->done);
   memcpy(k->left, k->users, k->u.s->buffers.n * sizeof *k->left);
   for (uint32_t i = 0; i < n; i++)
@@ -149,10 +156,9 @@ static void try_order(order *k, int64_t most) {
     for (uint32_t i = from; i < to; i++) run_needed(k, i);
   }
 }
-static int64_t peak_now(order *k) { /* of the order that there is */
+static void keep_order(order *k) { /* the order that there is */
   begin(k);
   for (uint32_t i = 0; i < k->u.units.n; i++) run(k, i);
-  return k->peak;
 }
 /* An item of a launch may be a later one than it was, but no later than those that it stands before. */
 static void reorder(const order *k, const u32vec *to) {
@@ -168,6 +174,23 @@ static void reorder(const order *k, const u32vec *to) {
       item = l->item;
     }
 }
+/* The order with the lowest peak, of these the one with the least memory in all; none where the gain is little. */
+static void find_best(order *k, u32vec *best) {
+  keep_order(k);
+  const int64_t now = k->peak;
+  const double sum_now = k->sum;
+  int64_t least = now;
+  double sum = sum_now;
+  for (int round = 0; round < ROUNDS; round++) {
+    try_order(k, least - 1);
+    if (k->peak > least || (k->peak == least && k->sum >= sum)) break;
+    const bool last = k->peak == least; /* what must run reaches so high */
+    least = k->peak, sum = k->sum, best->n = 0;
+    for (uint32_t i = 0; i < k->out.n; i++) vec_push(k->a, *best, k->out.v[i]);
+    if (last) break;
+  }
+  if (now - least < now / LEAST_GAIN && sum_now - sum < sum_now / LEAST_GAIN) best->n = 0;
+}
 void program_order(splan *s) {
   arena *a = arena_new(s->m->c);
   order k = {.a = a};
@@ -181,15 +204,8 @@ void program_order(splan *s) {
     for (uint32_t i = 0; i < n; i++)
       for (uint32_t j = 0; j < k.u.units.v[i].uses.n; j++) k.users[k.u.units.v[i].uses.v[j].memory]++;
     find_pairs(&k);
-    const int64_t now = peak_now(&k);
-    int64_t least = now, most = INT64_MAX;
-    for (int round = 0; round < ROUNDS; round++) {
-      try_order(&k, most);
-      if (k.peak >= least) break;
-      least = k.peak, most = least - 1, best.n = 0;
-      for (uint32_t i = 0; i < n; i++) vec_push(a, best, k.out.v[i]);
-    }
-    if (best.n && now - least >= now / LEAST_GAIN) reorder(&k, &best);
+    find_best(&k, &best);
+    if (best.n) reorder(&k, &best);
   }
   arena_free(a);
 }

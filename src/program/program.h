@@ -170,6 +170,8 @@ typedef struct weights_watch {
 void program_weights(const program *p, uint32_t threads, uint8_t *to, const weights_watch *watch);
 /* The same bytes in their order, piece by piece. */
 void program_weights_stream(const program *p, void (*put)(void *env, bytes piece), void *env);
+/* what stands in the working memory where most is live, as a sentence; "" where sizes are open */
+const char *program_peak(const program *p);
 const char *program_memory(const program *p); /* "arena + threads * scratch" as text: a number or a formula */
 void program_print(const program *p, sbuf *b);
 /* NULL and diagnostics on bad text; what is said there may still be nonsense: verify it */

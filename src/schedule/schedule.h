@@ -174,12 +174,25 @@ typedef struct state_plan {
   const uint32_t *order; /* its axes as they lie, outermost first (layout_state.c); NULL: row-major */
   uint32_t first;        /* buffer of weights with its first value, in that order; 0: zeros */
 } state_plan;
+/* What a run may take. */
+typedef struct memory_bound {
+  uint64_t bytes; /* 0: there is no bound */
+  bool whole;     /* states and weights count, too; else the working memory alone */
+  int threads;    /* of the run */
+} memory_bound;
+/* What the program computes more than once, so that it need not be kept. */
+typedef struct recomputation {
+  uint32_t launches; /* launches that run again */
+  double cost;       /* estimated cycles of these, as a part of those of all others */
+} recomputation;
 typedef struct splan {
-  emodule *m;      /* module that is scheduled */
-  lmodule *l;      /* gets the functions */
-  const target *t; /* the machine */
-  bool no_sharing; /* buffers share no memory (to find a fault) */
-  bool timed;      /* the program tells the runtime where each launch begins and ends */
+  emodule *m;          /* module that is scheduled */
+  lmodule *l;          /* gets the functions */
+  const target *t;     /* the machine */
+  bool no_sharing;     /* buffers share no memory (to find a fault) */
+  memory_bound bound;  /* launches are repeated until the program keeps within it, if it can */
+  recomputation again; /* what is repeated */
+  bool timed;          /* the program tells the runtime where each launch begins and ends */
   /* nobody will ask for the weights' contents, so that they need not be compared, nor looked at */
   bool unread;
   bool strict;         /* constants keep all their bits */
@@ -240,6 +253,7 @@ void schedule_storages(const splan *p, const launch *l, storages *all);
 /* The text of what was recorded, of the launches that are wanted (NULL: all): how the tensors that they compute are
  * stored, then the schedules of their kernels. */
 void schedule_print(const splan *p, bool (*wanted)(void *env, const launch *l), void *env, sbuf *out);
+int64_t schedule_state_bytes(const splan *p); /* bytes of all states, those that are exchanged twice */
 /* What one start of a launch is estimated to take on one core, where sizes are what they typically are. */
 loop_cost launch_cost(const splan *p, const launch *l);
 #endif

@@ -3,10 +3,10 @@
  * A state's old value is an input, its new one an output. They may be one memory if nothing reads the old value any
  * more once the first element of the new one is written: every kernel that reads the old one comes before the item of
  * the root block that writes the new one. The stage that writes may read the old value itself, where it computes each
- * element from the one in its own place (a decaying sum), since a kernel of such stages computes each point once. An
- * update of a few places (a row of a cache) begins as a copy of the old value. In place that copy is not made, and does
- * not count as a reader: so a run touches those places only. Where this is not so, the state has two buffers, and who
- * runs the program exchanges them: nothing is copied either way.
+ * element from the one in its own place (a decaying sum), since a kernel of such stages computes each point once, also
+ * behind a sum (a parameter, from its gradient). An update of a few places (a row of a cache) begins as a copy of the
+ * old value. In place that copy is not made, and does not count as a reader: so a run touches those places only. Where
+ * this is not so, the state has two buffers, and who runs the program exchanges them: nothing is copied either way.
  *
  * A run that finds it needs more memory begins again (program.h), which it can do only if the old values are still
  * there: so where sizes without a bound are found in a run, no state is changed in place.
@@ -90,13 +90,17 @@ static bool begins_as(const order *k, uint32_t s, tid t) {
   }
   return true;
 }
+/* Does a kernel compute each point of its element-wise stages once, behind the sums that they read? */
+static bool computes_once(kernel_class cls) {
+  return cls == KC_ELEMENTWISE || cls == KC_CONTRACTION || cls == KC_STENCIL || cls == KC_MATVEC || cls == KC_ROW;
+}
 /* Does stage s read t at the place that it computes, and nowhere else? */
 static bool reads_own_places(const order *k, uint32_t s, tid t) {
   emodule *m = k->m;
   const stage *x = xs(m, s);
   u32vec loads = {0};
   if (x->updates.n || x->recurrence || !x->value || exn(m, x->value)->kind == EX_REDUCE) return false;
-  if (x->kernel && m->kernels.v[x->kernel - 1].cls != KC_ELEMENTWISE) return false;
+  if (x->kernel && !computes_once(m->kernels.v[x->kernel - 1].cls)) return false;
   expr_stage_loads(m, s, k->a, &loads);
   for (uint32_t i = 0; i < loads.n; i++) {
     const ex_node *n = exn(m, loads.v[i]);
@@ -152,4 +156,15 @@ void schedule_states(splan *p) {
     if (p->states[i].in_place && begins) p->begun[new] = true;
   }
   arena_free(a);
+}
+int64_t schedule_state_bytes(const splan *p) {
+  emodule *m = p->m;
+  int64_t sum = 0;
+  for (uint32_t i = 0; i < m->states.n; i++) {
+    const tensor *t = xt(m, expr_state_in(m, i));
+    sz n = sym_int(m->c, et_bytes(t->type));
+    for (uint32_t d = 0; d < t->rank; d++) n = sym_mul(m->c, n, t->shape[d]);
+    sum += expr_typical(m, n) * (p->states[i].in_place ? 1 : 2);
+  }
+  return sum;
 }

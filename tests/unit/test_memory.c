@@ -1,4 +1,4 @@
-/* Working memory: the order of kernels needs little of it. */
+/* Working memory: the order of kernels needs little of it, and kernels run again to keep within a limit. */
 #include "einkorn/einkorn.h"
 #include <math.h>
 #include <setjmp.h>
@@ -60,35 +60,47 @@ static void use(fixture *f, ek_array batch[2]) {
   batch[0].data = f->x, batch[1].data = f->target, batch[0].bytes = batch[1].bytes = sizeof f->x;
 }
 /* Steps; what the parameters are then, and the bytes of working memory. */
+enum { TENSORS = 8 };
 typedef struct outcome {
-  float w[LAYERS][WIDTH * WIDTH];
+  float w[TENSORS][WIDTH * WIDTH];
   double loss[STEPS];
   long long bytes;
+  ek_memory_use use;
 } outcome;
-static void train(fixture *f, ek_model *m, const ek_options *options, outcome *out) {
-  ek_array batch[2], x;
+static ek_code create(fixture *f, ek_model *m, const ek_options *options, uint64_t memory, ek_trainer **t) {
+  ek_array batch[2];
   ek_train_options o;
+  use(f, batch);
+  ek_train_options_init(&o);
+  o.loss = "mse", o.optimizer = "sgd", o.batch = batch, o.batch_count = 2, o.options = options, o.memory = memory;
+  return ek_trainer_create(m, &o, t);
+}
+static uint64_t whole(const ek_memory_use *u) { return u->work_bytes + u->state_bytes + u->constant_bytes; }
+static void train(fixture *f, ek_model *m, const ek_options *options, uint64_t memory, outcome *out) {
+  ek_array batch[2], x;
   ek_trainer *t = NULL;
   ek_report report;
   use(f, batch);
-  ek_train_options_init(&o);
-  o.loss = "mse", o.optimizer = "sgd", o.batch = batch, o.batch_count = 2, o.options = options;
-  if (ek_trainer_create(m, &o, &t)) fail_msg("%s", ek_message(f->s));
+  memset(out, 0, sizeof *out);
+  if (create(f, m, options, memory, &t)) fail_msg("%s", ek_message(f->s));
   for (int i = 0; i < STEPS; i++)
     if (ek_trainer_step(t, batch, 2, 2, &out->loss[i])) fail_msg("%s", ek_message(f->s));
-  assert_int_equal(ek_trainer_tensors(t), LAYERS);
-  for (size_t i = 0; i < LAYERS; i++) {
+  assert_true(ek_trainer_tensors(t) <= TENSORS);
+  for (size_t i = 0; i < ek_trainer_tensors(t); i++) {
     if (ek_trainer_tensor(t, i, &x)) fail_msg("%s", ek_message(f->s));
-    memcpy(out->w[i], x.data, sizeof out->w[i]);
+    assert_true(x.bytes <= sizeof out->w[i]);
+    memcpy(out->w[i], x.data, x.bytes);
   }
   ek_trainer_report(t, &report);
+  out->use.size = sizeof out->use;
+  ek_trainer_memory(t, &out->use);
   out->bytes = number(report.memory);
   ek_trainer_close(t);
 }
 static ek_options in_one_thread(void) {
   ek_options o;
   ek_options_init(&o);
-  o.threads = 1;
+  o.threads = 1, o.verify = 1;
   return o;
 }
 /* Derivatives of parameters are computed, and used, before those of the layers below: no more than a few layers'
@@ -98,9 +110,10 @@ static void derivatives_go_at_once(void **state) {
   static outcome plain, ordered;
   ek_model *m = layers(f);
   ek_options o = in_one_thread();
-  train(f, m, &o, &ordered);
+  train(f, m, &o, 0, &ordered);
   o.optimize = 0;
-  train(f, m, &o, &plain);
+  train(f, m, &o, 0, &plain);
+  assert_int_equal(ordered.use.state_bytes, sizeof(float) * LAYERS * WIDTH * WIDTH); /* changed in place */
   assert_true(ordered.bytes <= (LAYERS + 4) * (long long)sizeof f->x);
   for (int i = 0; i < STEPS; i++) assert_float_equal(ordered.loss[i], plain.loss[i], 1e-5);
   for (int i = 0; i < LAYERS; i++)
@@ -159,8 +172,138 @@ static void states_are_read_before_they_change(void **state) {
   ek_model_close(m);
 }
 
+/* ---- a limit --------------------------------------------------------------------------------- */
+static void same_in_less(fixture *f, ek_model *m, uint64_t less) {
+  static outcome all, some;
+  ek_options o = in_one_thread();
+  train(f, m, &o, 0, &all);
+  assert_int_equal(all.use.repeated, 0);
+  assert_true(all.use.work_bytes > 2 * less);
+  const uint64_t limit = whole(&all.use) - less;
+  train(f, m, &o, limit, &some);
+  assert_true(whole(&some.use) <= limit);
+  assert_true(some.use.repeated > 0 && some.use.repeated_cost > 0 && some.use.repeated_cost < 1);
+  assert_memory_equal(some.loss, all.loss, sizeof all.loss);
+  assert_memory_equal(some.w, all.w, sizeof all.w);
+}
+static void layers_in_less(void **state) {
+  fixture *f = *state;
+  ek_model *m = layers(f);
+  same_in_less(f, m, 2 * sizeof f->x);
+  ek_model_close(m);
+}
+/* Running statistics change once in a step, and a random mask that is made again is the same. */
+static void statistics_and_masks_in_less(void **state) {
+  enum { ROOM = 1 << 15 };
+  static char text[ROOM];
+  static const char *const names[] = {"g", "o", "mean", "var", "w0", "w1"};
+  fixture *f = *state;
+  size_t n = (size_t)snprintf(text, ROOM, "graph \"normed\" ir 8 opset 17 {\n  input x0: f32[%d, %d]\n", ROWS, WIDTH);
+  for (int i = 0; i < 6; i++) {
+    const char *square = i < 4 ? "" : ", 32";
+    n += (size_t)snprintf(text + n, ROOM - n, "  const %s: f32[32%s] = [", names[i], square);
+    for (int k = 0; k < (i < 4 ? WIDTH : WIDTH * WIDTH); k++)
+      n += (size_t)snprintf(text + n, ROOM - n, "%s%g", k ? ", " : "", i < 4 ? 1.0 : ((k * 11 + i) % 23 - 11) / 32.0);
+    n += (size_t)snprintf(text + n, ROOM - n, "]\n");
+  }
+  snprintf(text + n, ROOM - n,
+           "  h = MatMul(x0, w0)\n  n = BatchNormalization(h, g, o, mean, var)\n  d = Dropout(n)\n"
+           "  t = Tanh(d)\n  y = MatMul(t, w1)\n  output y\n}\n");
+  ek_model *m = load(f, text);
+  same_in_less(f, m, 64);
+  ek_model_close(m);
+}
+static void too_little(void **state) {
+  fixture *f = *state;
+  ek_trainer *t = NULL;
+  ek_options o = in_one_thread();
+  ek_model *m = layers(f);
+  assert_int_equal(create(f, m, &o, 1000, &t), EK_MEMORY);
+  assert_non_null(strstr(ek_message(f->s), "of working memory, although"));
+  assert_non_null(strstr(ek_message(f->s), "the limit is 1000 bytes. Most is live in "));
+  ek_model_close(m);
+}
+/* What comes from the old value of a state is not computed again once the state has its new one. */
+static void states_are_not_read_again(void **state) {
+  static const char text[] = "graph \"held\" ir 8 opset 17 {\n"
+                             "  input s: f32[32, 32]\n"
+                             "  input x: f32[64, 32]\n"
+                             "  input v: f32[32, 64]\n"
+                             "  a = MatMul(x, s)\n"
+                             "  b = Transpose(a)\n"
+                             "  s2 = MatMul(b, x)\n"
+                             "  p = MatMul(x, v)\n"
+                             "  q = Sin(p)\n"
+                             "  r = MatMul(q, x)\n"
+                             "  t = Transpose(r)\n"
+                             "  y = MatMul(t, a)\n"
+                             "  output s2\n  output y\n}\n";
+  const char *const states[] = {"s2=s", NULL};
+  fixture *f = *state;
+  ek_module *code = NULL;
+  ek_report report;
+  ek_options o = in_one_thread();
+  ek_model *m = load(f, text);
+  o.states = states;
+  if (ek_compile(m, &o, &code)) fail_msg("%s", ek_message(f->s));
+  ek_module_report(code, &report);
+  const long long bytes = number(report.memory);
+  ek_module_close(code);
+  o.memory_limit = (uint64_t)bytes - 64;
+  assert_int_equal(ek_compile(m, &o, &code), EK_MEMORY);
+  ek_model_close(m);
+}
+/* Without a gradient: what a branch left behind is computed again when the other one is done. */
+static void branches_in_less(void **state) {
+  static const char text[] = "graph \"branches\" ir 8 opset 17 {\n"
+                             "  input x: f32[64, 32]\n"
+                             "  input v: f32[32, 64]\n"
+                             "  a = MatMul(x, v)\n"
+                             "  b = MatMul(a, x)\n"
+                             "  p = MatMul(b, v)\n"
+                             "  q = Sin(p)\n"
+                             "  r = MatMul(q, x)\n"
+                             "  t = Transpose(r)\n"
+                             "  y = MatMul(t, a)\n"
+                             "  output y\n}\n";
+  fixture *f = *state;
+  static float y[2][32][64];
+  long long bytes[2];
+  const int64_t of_x[] = {ROWS, WIDTH}, of_v[] = {WIDTH, ROWS};
+  ek_model *m = load(f, text);
+  for (int k = 0; k < 2; k++) {
+    ek_module *code = NULL;
+    ek_run *r = NULL;
+    ek_report report;
+    ek_array out;
+    ek_memory_use use = {.size = sizeof use};
+    ek_options o = in_one_thread();
+    if (k) o.memory_limit = (uint64_t)bytes[0] - 64;
+    if (ek_compile(m, &o, &code) || ek_run_create(code, 1, &r)) fail_msg("%s", ek_message(f->s));
+    ek_module_report(code, &report);
+    ek_module_memory(code, &use);
+    bytes[k] = number(report.memory);
+    assert_int_equal(use.repeated > 0, k);
+    const ek_code given = ek_run_set_input(r, "x", f->x, sizeof f->x, of_x, 2) ||
+                          ek_run_set_input(r, "v", f->target, sizeof f->target, of_v, 2);
+    assert_int_equal(given, 0);
+    if (ek_run_execute(r) || ek_run_get_output(r, "y", &out)) fail_msg("%s", ek_run_message(r));
+    memcpy(y[k], out.data, sizeof y[k]);
+    ek_module_close(code);
+  }
+  assert_true(bytes[1] < bytes[0]);
+  assert_memory_equal(y[0], y[1], sizeof y[0]);
+  ek_model_close(m);
+}
+
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-  const struct CMUnitTest tests[] = {T(derivatives_go_at_once), T(states_are_read_before_they_change)};
+  const struct CMUnitTest tests[] = {T(derivatives_go_at_once),
+                                     T(states_are_read_before_they_change),
+                                     T(layers_in_less),
+                                     T(statistics_and_masks_in_less),
+                                     T(too_little),
+                                     T(states_are_not_read_again),
+                                     T(branches_in_less)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
