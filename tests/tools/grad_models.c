@@ -16,6 +16,7 @@
 #include "driver/driver.h"
 #include "grad/grad.h"
 #include "onnx/onnx.h"
+#include "wide.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,22 +81,6 @@ static void widen_graph(graph *g) {
       if (a->g) widen_graph(a->g);
       if (a->kind == AK_INT && a->i == 1 && (!strcmp(a->name, "to") || !strcmp(a->name, "dtype"))) a->i = 11;
     }
-}
-static oplib *wide_library(ctx *c) {
-  oplib *lib = notation_lib(c);
-  sbuf w = sbuf_new(ctx_arena(c));
-  if (!notation_add_builtin(lib)) return NULL;
-  for (uint32_t i = 0; i < notation_count(lib); i++) {
-    sbuf b = sbuf_new(ctx_arena(c));
-    opdef_print(notation_nth(lib, i), &b);
-    for (const char *p = b.s; *p; p++) {
-      bool f32 = !strncmp(p, "f32", 3);
-      sb_put(&w, f32 ? "f64" : (char[]){*p, 0});
-      if (f32) p += 2;
-    }
-    sb_putc(&w, '\n');
-  }
-  return notation_add(lib, w.s, w.n, "wide.ek") ? lib : NULL;
 }
 
 /* ---- one model ------------------------------------------------------------------------------- */
