@@ -3,6 +3,8 @@
 
     PYTHONPATH=build/python ~/peers/torch/bin/python bench/train.py time [NAME ..] [--threads 1] [--turns 7]
         [--seconds 1] [--against torch,torch.compile,jax] [--peers ~/peers] [--write docs/benchmarks.md]
+    PYTHONPATH=build/python ~/peers/torch/bin/python bench/train.py memory [NAME ..] [--against torch,torch.compile,jax]
+        [--peers ~/peers] [--write PAGE]
     PYTHONPATH=build/python ~/peers/torch/bin/python bench/train.py bound [NAME ..] [--threads 1] [--seconds 1]
         [--write docs/benchmarks.md]
     PYTHONPATH=build/python ~/peers/torch/bin/python bench/train.py curve [NAME ..] [--steps 200]
@@ -14,6 +16,9 @@ be in an environment of its own, ~/peers/jax, which needs onnx, too.
 time: each engine is a process that trains on one batch, which lies in memory, on as many processors as it has threads;
 they take turns of --seconds. Told are the median milliseconds of a step, the others' over Einkorn's in the same turn
 (median), the milliseconds until the first step is done, and the working memory of Einkorn's step.
+
+memory: what a step of Einkorn takes (working memory, parameters and other states, constants) and, in a process for each
+other engine, the peak of resident memory in three steps, less what was resident after the import and with parameters.
 
 bound: Einkorn's step, kernel by kernel (einkorn explain), beside what the machine can do, measured in the same minute.
 Told are the multiply-adds per second as a share of the peak; how much of the least time that the machine allows is
@@ -40,6 +45,7 @@ import train_models
 RATE = 0.01
 BOUND = ("model", "threads", "step, ms", "of peak", "of the least time",
          "kernels: share of the time (of their least time)")
+MEMORY_COLUMNS = ("model", "Einkorn, MB", "of these working memory, states, constants", "others, MB")
 COLUMNS = ("model", "threads", "Einkorn, ms", "others, ms", "ratio", "until the first step, ms", "memory, MB")
 
 
@@ -121,15 +127,18 @@ def serve(engine, name, threads):
         print(statistics.median(times), flush=True)
 
 
+def python_of(engine, peers):
+    own = os.path.join(peers or "", engine.split(".")[0], "bin", "python")
+    return own if peers and os.path.exists(own) else sys.executable
+
+
 class Process:
     def __init__(self, engine, name, threads, peers):
-        own = os.path.join(peers or "", engine.split(".")[0], "bin", "python")
-        python = own if peers and os.path.exists(own) else sys.executable
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
         if engine == "jax":
             environment["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=" + ("false" if threads == 1 else "true")
         self.process = subprocess.Popen(
-            [python, __file__, "serve", engine, name, str(threads)], stdin=subprocess.PIPE,
+            [python_of(engine, peers), __file__, "serve", engine, name, str(threads)], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True, env=environment)
         word, value = (self.process.stdout.readline().split() + ["", ""])[:2]
         self.first = float(value) if word == "first" else None  # None: it cannot train this model
@@ -152,8 +161,46 @@ def memory_of(name):
         with open(path, "wb") as file:
             file.write(model.SerializeToString())
         report = Trainer(path, loss="cross_entropy", optimizer="sgd", batch=batch, threads=1).report
-        formula = report["memory"] if isinstance(report, dict) else report.memory
-        return eval(formula, {"__builtins__": {}}, {"threads": 1}) / 1e6  # a sum and product of numbers
+        work = eval(report["memory"], {"__builtins__": {}}, {"threads": 1})  # a sum and product of numbers
+        return work, report["state_bytes"], report["weight_bytes"]
+
+
+# ---- memory ----
+def resident(field):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(field))
+
+
+def serve_memory(engine, name):
+    """One engine: a line `bytes N`, what its steps took at most beside what was there once it was imported and had its
+    parameters."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-1:])
+    _, weights, batch = train_models.build(name)
+    step = jax_step(name, weights) if engine == "jax" else torch_step(name, weights, 1, engine == "torch.compile")[0]
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # the peak begins here
+    before = resident("VmRSS:")
+    for _ in range(3):
+        step(batch)
+    print("bytes", resident("VmHWM:") - before, flush=True)
+
+
+def memory_all(o):
+    lines = []
+    for name in o.names:
+        texts = []
+        for engine in o.against.split(","):
+            done = subprocess.run([python_of(engine, o.peers), __file__, "serve-memory", engine, name], text=True,
+                                  stdout=subprocess.PIPE, env=dict(os.environ, OMP_NUM_THREADS="1"))
+            word, value = (done.stdout.split() + ["", ""])[:2]
+            if word == "bytes":  # else it cannot train this model
+                texts.append("%s %.1f" % (engine, float(value) / 1e6))
+        work, states, constants = memory_of(name)
+        lines.append("| %s | %.1f | %.1f, %.1f, %.1f | %s |" % (
+            name, (work + states + constants) / 1e6, work / 1e6, states / 1e6, constants / 1e6, ", ".join(texts)))
+        print(lines[-1], flush=True)
+    if o.write:
+        tables.write(o.write, "bench/train.py memory", tables.head(MEMORY_COLUMNS) + lines)
 
 
 def time_all(o):
@@ -173,7 +220,7 @@ def time_all(o):
                 name, str(threads), "%.3g" % ours,
                 ", ".join("%s %.3g" % (e, statistics.median(t[e] for t in turns)) for e in engines),
                 ", ".join("%.2f" % over[e] for e in engines),
-                ", ".join("%s %.0f" % (e, p.first) for e, p in processes.items()), "%.1f" % memory_of(name))) + " |")
+                ", ".join("%s %.0f" % (e, p.first) for e, p in processes.items()), "%.1f" % (memory_of(name)[0] / 1e6))) + " |")
             print(lines[-1], flush=True)
     mean = statistics.geometric_mean(ratios)
     print("the best other one over Einkorn, geometric mean: %.2f, least %.2f" % (mean, min(ratios)))
@@ -271,10 +318,12 @@ def curve_all(o):
 
 
 def main():
+    if sys.argv[1:2] == ["serve-memory"]:
+        return serve_memory(sys.argv[2], sys.argv[3])
     if sys.argv[1:2] == ["serve"]:
         return serve(sys.argv[2], sys.argv[3], int(sys.argv[4]))
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("command", choices=("time", "bound", "curve"))
+    p.add_argument("command", choices=("time", "memory", "bound", "curve"))
     p.add_argument("names", nargs="*", metavar="NAME", help="models (default: all): " + ", ".join(train_models.NAMES))
     p.add_argument("--threads", default="1", help="numbers of threads, with commas between (default 1)")
     p.add_argument("--turns", type=int, default=7)
@@ -287,7 +336,7 @@ def main():
     p.add_argument("--shuffle", action="store_true", help="other labels in each step")
     o = p.parse_args()
     o.names = o.names or list(train_models.NAMES)
-    return {"time": time_all, "bound": bound_all, "curve": curve_all}[o.command](o)
+    return {"time": time_all, "memory": memory_all, "bound": bound_all, "curve": curve_all}[o.command](o)
 
 
 if __name__ == "__main__":
