@@ -104,12 +104,13 @@ static bool inside(emodule *m, uint32_t block, uint32_t of) { /* block is `of` o
   }
   return true;
 }
-/* t is computed: late sizes read from it are known, to the end of the block (`last` is set there) */
+/* t is computed: late sizes are read from it now, behind all launches of its item, and are known from here to the end
+ * of the block (`last` is set there) */
 static void computed(mp *k, tid t) {
   for (uint32_t j = 0; t && j < k->m->checks.n; j++) /* checks of t are computed now */
     if (k->m->checks.v[j].value == t) touch_tensor(k, k->m->checks.v[j].at), touch_tensor(k, t);
   for (uint32_t j = 0; t && j < k->m->lates.n; j++)
-    if (k->m->lates.v[j].tensor == t) k->known[j] = (span){k->pos, 0};
+    if (k->m->lates.v[j].tensor == t) touch_tensor(k, t), k->known[j] = (span){k->pos, 0};
 }
 uint32_t memory_launches(const splan *p, uint32_t block, uint32_t item) {
   uint32_t lo = 0, hi = p->launches.n;

@@ -127,6 +127,8 @@ static bool compiled(trial *t, const char *way, ek_options o, int threads, bool 
   }
   t->forms = !o.evaluate && o.accuracy != EK_ACCURACY_STRICT;
   bool ok = run(t, code, way, 1, keep);
+  /* what a definition assumes of a size that is found at run time need not be so */
+  if (!ok && o.evaluate == 1) t->refused = strstr(t->why, "was compiled for") != NULL;
   const uint64_t one = t->bits;
   ok = ok && (threads < 2 || (run(t, code, "threads", threads, keep) && same_bits(t, one)));
   ek_module_close(code);

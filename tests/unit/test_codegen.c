@@ -274,7 +274,7 @@ static void wide_tables(lmodule *m, lfunc *f, lbuild *b, const target *t) {
   for (int k = 0; k < 3; k++) {
     const lv p = ptr_in(b, (const char *[]){"p8", "p16", "p32"}[k], of[k]),
              y = ptr_out(b, (const char *[]){"y8", "y16", "y32"}[k], of[k]);
-    for (unsigned lanes = 2, at = 0; lanes <= 64 >> (k == 2); at += lanes, lanes *= 2)
+    for (unsigned lanes = 2, at = 0; lanes <= (k == 2 ? 32u : 64u); at += lanes, lanes *= 2)
       lb_store(
           b, y, lb_int(b, at),
           lb_gather(b, lt(of[k], (uint16_t)lanes), p, lb_load(b, lt(ET_I32, (uint16_t)lanes), ix, lb_int(b, at)), 0));

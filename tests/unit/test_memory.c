@@ -296,6 +296,36 @@ static void branches_in_less(void **state) {
   ek_model_close(m);
 }
 
+/* A size that is found at run time is read behind other launches than the one that computes it: its memory is not
+ * theirs. */
+static const char found[] = "graph \"found\" ir 13 opset 28 {\n"
+                            "  input x: f32[2]\n  input y: f32[1, 1, 1]\n  input w: f32[1, 1, 2]\n"
+                            "  input b: f32[1]\n"
+                            "  u, order, count = \"com.microsoft\"::Unique(x)\n"
+                            "  z, state = CausalConvWithState(y, w, b)\n"
+                            "  output u\n  output order\n  output count\n  output z\n  output state\n}\n";
+static void sizes_found_late(void **state) {
+  fixture *f = *state;
+  static const int64_t two[] = {2}, one[] = {1, 1, 1}, taps[] = {1, 1, 2};
+  const float x[] = {3, 4}, y[] = {5};
+  ek_module *code = NULL;
+  ek_run *r = NULL;
+  ek_array u;
+  ek_model *m = load(f, found);
+  const ek_options o = in_one_thread();
+  if (ek_compile(m, &o, &code) || ek_run_create(code, 1, &r)) fail_msg("%s", ek_message(f->s));
+  const ek_code given = ek_run_set_input(r, "x", x, sizeof x, two, 1) ||
+                        ek_run_set_input(r, "y", y, sizeof y, one, 3) ||
+                        ek_run_set_input(r, "w", x, sizeof x, taps, 3) || ek_run_set_input(r, "b", y, sizeof y, one, 1);
+  assert_int_equal(given, 0);
+  if (ek_run_execute(r) || ek_run_get_output(r, "u", &u)) fail_msg("%s", ek_run_message(r));
+  assert_int_equal(u.rank, 1);
+  assert_int_equal(u.dims[0], 2);
+  assert_memory_equal(u.data, x, sizeof x);
+  ek_module_close(code);
+  ek_model_close(m);
+}
+
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {T(derivatives_go_at_once),
@@ -304,6 +334,7 @@ int main(void) {
                                      T(statistics_and_masks_in_less),
                                      T(too_little),
                                      T(states_are_not_read_again),
-                                     T(branches_in_less)};
+                                     T(branches_in_less),
+                                     T(sizes_found_late)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
