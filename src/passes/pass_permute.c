@@ -59,6 +59,22 @@ static uint32_t only_output(const emodule *m, tid t) {
     if (m->outputs.v[i].t == t) return i;
   return UINT32_MAX;
 }
+/* Does anything read the tensor at a place that the tensor itself tells? What stands for such a load follows from what
+ * stands for the inner one, which may be simpler once its tensor is another one: it would not be found again. */
+static bool read_by_itself(pw *p, tid t) {
+  for (uint32_t i = 0; i < p->readers.v[t].n; i++) {
+    const u32vec *l = stage_loads(p, p->readers.v[t].v[i]);
+    for (uint32_t k = 0; k < l->n; k++) {
+      u32vec all = {0};
+      uint32_t n = 0;
+      if (exn(p->m, l->v[k])->tensor != t) continue;
+      expr_loads(p->m, l->v[k], p->a, &all);
+      for (uint32_t j = 0; j < all.n; j++) n += exn(p->m, all.v[j])->tensor == t;
+      if (n > 1) return true;
+    }
+  }
+  return false;
+}
 /* Axes, indices of updates, shape: the stage as it is now, in the new order. */
 static void reorder(pw *p, uint32_t s, const permutation *k) {
   emodule *m = p->m;
@@ -88,7 +104,7 @@ static bool permute(pw *p, uint32_t y) {
     return false;
   for (uint32_t i = 0; i < p->readers.v[from].n; i++)
     if (p->readers.v[from].v[i] == s) return false; /* updates that look at what is there */
-  if (p->readers.v[out->tensor].n) return false;
+  if (p->readers.v[out->tensor].n || read_by_itself(p, from)) return false;
   sz shape[MAX_RANK];
   const tensor old = *xt(m, from);
   for (uint32_t i = 0; i < old.rank; i++) shape[i] = old.shape[k.at[i]];
