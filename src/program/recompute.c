@@ -409,7 +409,8 @@ static void put_launch(const state *k, uint32_t at, const launch *l, const uint3
   const node *n = &k->list.v[at];
   const unit *u = unit_at(k, n->unit);
   *to = *l;
-  to->args.v = arena_dup(a, l->args.v, (l->args.n + 1) * sizeof *l->args.v), to->args.cap = l->args.n;
+  to->args.v = NEWN(a, kargs, l->args.n + 1), to->args.cap = l->args.n;
+  memcpy(to->args.v, l->args.v, l->args.n * sizeof *l->args.v);
   for (uint32_t i = 0; i < l->args.n; i++) {
     kargs *x = &to->args.v[i];
     const buffer *b = x->is_buffer ? &k->u.s->buffers.v[x->buffer] : NULL;

@@ -143,7 +143,7 @@ static void look_at_operands(finder *f, const ex_node *n, const place *p) {
   const bool linear = scales || adds || n->op == OP_NEG || n->op == OP_CAST || n->op == OP_SEL;
   for (uint32_t i = 0; i < n->nargs; i++) {
     place below = *p;
-    const factor other = {.e = n->args[i ? 0 : 1], .before = p->factors};
+    const factor other = {.e = scales ? n->args[i ? 0 : 1] : 0, .before = p->factors};
     if (scales && reads(f, other.e, false)) below.factors = &other;
     if (n->op == OP_DIV && i == 1) below.other = true;
     if (adds) below.added = true, below.factors = NULL;

@@ -36,7 +36,9 @@ static uint32_t refused(const machine *t, const char *path) {
   ctx *c = ctx_new();
   volatile uint32_t bad = 0;
   CTX_TRY(c) {
-    pipeline *p = pipe_new(c, &(pipe_opts){.level = 3, .compile_threads = 1, .target = t->target, .narrow = t->narrow});
+    pipeline *p = pipe_new(
+        c,
+        &(pipe_opts){.level = 3, .compile_threads = 1, .target = t->target, .narrow = t->narrow ? ET_BF16 : ET_NONE});
     if (pipe_load(p, &(source){.path = path, .name = path}) && pipe_lower(p, NULL) && pipe_optimise(p) &&
         pipe_program(p))
       for (uint32_t i = 0; i < p->s->l->funcs.n; i++) {
