@@ -4,7 +4,7 @@ arguments are the model's sizes."""
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-NAMES = ("mlp", "lenet", "resnet18", "lstm", "transformer", "unet")
+NAMES = ("mlp", "lenet", "cnn", "resnet18", "lstm", "transformer", "unet")
 
 
 class Net:
@@ -42,13 +42,7 @@ class Net:
 
     def layer_norm(self, name, x, c):
         w, b = self.weight(name + ".weight", c, value=1), self.weight(name + ".bias", c, value=0)
-        if self.dtype == np.float32:
-            return self.op("LayerNormalization", x, w, b, axis=-1)
-        # the operator's mean and deviation are f32, as the standard says: f64 needs them step by step
-        x = self.op("Sub", x, self.op("ReduceMean", x, axes=[-1]))
-        v = self.op("ReduceMean", self.op("Mul", x, x), axes=[-1])
-        x = self.op("Div", x, self.op("Sqrt", self.op("Add", v, self.constant(np.asarray(1e-5, self.dtype)))))
-        return self.op("Add", self.op("Mul", x, w), b)
+        return self.op("LayerNormalization", x, w, b, axis=-1)
 
 
 def mlp(n):
@@ -61,6 +55,17 @@ def lenet(n):
     x = n.op("MaxPool", n.op("Relu", n.conv("c1", x, 6, 16, 5, 1, 0, True)), kernel_shape=[2, 2], strides=[2, 2])
     x = n.op("Relu", n.linear("l0", n.op("Flatten", x), 400, 120))
     return n.linear("l2", n.op("Relu", n.linear("l1", x, 120, 84)), 84, 10), (64, 1, 28, 28), (64,), 10
+
+
+WIDTHS = (32, 64, 128)
+
+
+def cnn(n, batch=32):
+    x, i = "x", 3
+    for k, o in enumerate(WIDTHS):
+        x, i = n.op("Relu", n.norm("n%d" % k, n.conv("c%d" % k, x, i, o, 3, 1, 1), o)), o
+        x = n.op("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
+    return n.linear("fc", n.op("Flatten", x), WIDTHS[-1] * 16, 10), (batch, 3, 32, 32), (batch,), 10
 
 
 STAGES = ((64, 1), (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1))
@@ -158,6 +163,11 @@ def torch_function(name):
         x = F.max_pool2d(F.relu(conv(x, p, "c0", 1, 2)), 2)
         return mlp(F.max_pool2d(F.relu(conv(x, p, "c1")), 2).flatten(1), p)
 
+    def cnn(x, p):
+        for k in range(len(WIDTHS)):
+            x = F.max_pool2d(F.relu(norm(conv(x, p, "c%d" % k, 1, 1), p, "n%d" % k)), 2)
+        return linear(x.flatten(1), p, "fc")
+
     def resnet18(x, p):
         x = F.relu(norm(conv(x, p, "stem.c", 1, 1), p, "stem.n"))
         for k, (_, s) in enumerate(STAGES):
@@ -236,6 +246,11 @@ def jax_function(name):
     def lenet(x, p):
         x = pool(nn.relu(conv(pool(nn.relu(conv(x, p, "c0", 1, 2))), p, "c1")))
         return mlp(x.reshape(x.shape[0], -1), p)
+
+    def cnn(x, p):
+        for k in range(len(WIDTHS)):
+            x = pool(nn.relu(norm(conv(x, p, "c%d" % k, 1, 1), p, "n%d" % k)))
+        return linear(x.reshape(x.shape[0], -1), p, "fc")
 
     def resnet18(x, p):
         x = nn.relu(norm(conv(x, p, "stem.c", 1, 1), p, "stem.n"))
