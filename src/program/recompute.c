@@ -185,8 +185,8 @@ static bool repeats(const state *k, uint32_t i, uint32_t of) {
   for (uint32_t j = 0; j < u->uses.n; j++) {
     const uint32_t x = u->uses.v[j].memory;
     if (k->u.bytes[x] || k->wrote[x] >= k->at || k->u.s->buffers.v[x].kind == BUF_OUTPUT) continue;
-    if (!first_of(k->u.s, x)) return false; /* there is nothing to be read in its place */
-    if (computed_from(k, i, of, x)) return EK_PLANTED("program-recompute");
+    if (!first_of(k->u.s, x)) return EK_PLANTED("program-recompute"); /* there is nothing to be read in its place */
+    if (computed_from(k, i, of, x)) return false;
   }
   return true;
 }
