@@ -474,6 +474,7 @@ e 0 'working memory: [0-9]+ bytes' "explain $digits --seconds 0.05 --threads 1 -
 has out 'of which [0-9]* must be live'
 e 0 'apart from k[0-9]+: ' "explain $digits --seconds 0.05 -v -q"
 e 0 '^if many ' "show $models/many_rows.onnx --stage expr --target x86-64-v3" # a variant for many rows
+e 0 "" "show $here/fuzz/seeds/table_of_one_lane.onnx --stage loop --target x86-64-v3 --verify" # of one lane
 e 0 'stages stay apart' "explain $digits --seconds 0.05 -O0"
 e 0 'stated' "explain $digits --seconds 0.05 --peak 100:10 --sort time"
 e 0 'trace.json: [0-9]+ events' \

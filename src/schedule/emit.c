@@ -344,7 +344,7 @@ static evalue load_at(ectx *e, ex load, etype t, lv ptr, sz addr, lv mask, bool 
     lv i = emit_size(e, addr), s = emit_size(e, coef);
     return (evalue){lb_load_ex(&e->b, lt(t, e->lanes), ptr, i, mask, mask ? 0 : e->count, s, 0), true};
   }
-  const ex byte = mask ? 0 : expr_in_table(e->m, load);
+  const ex byte = mask || e->lanes == 1 ? 0 : expr_in_table(e->m, load);
   if (byte) return (evalue){lb_gather(&e->b, lt(t, e->lanes), ptr, place_in_table(e, t, byte), 0), true};
   if (!mask) mask = lane_mask(e);
   return (evalue){lb_gather(&e->b, lt(t, e->lanes), ptr, size_vec(e, addr), mask), true};
