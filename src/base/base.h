@@ -188,6 +188,9 @@ uint32_t map_count(const map *m);
  * put */
 const void *map_key(const map *m, uint32_t i, size_t *n, uint64_t *val);
 uint64_t hash_bytes(const void *p, size_t n, uint64_t seed);
+/* word i of a stream of random ones: splitmix64 (Steele, Lea, Flood 2014). Streams and words of different numbers have
+ * nothing in common */
+uint64_t random_word(uint64_t stream, uint64_t i);
 const char *intern(ctx *c, const char *s); /* equal strings, equal pointers, for the context's life */
 const char *intern_n(ctx *c, const char *s, size_t n);
 

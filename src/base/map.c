@@ -38,6 +38,12 @@ static uint64_t fold(uint64_t a, uint64_t b) {
   return (uint64_t)p ^ (uint64_t)(p >> 64);
 }
 
+uint64_t random_word(uint64_t stream, uint64_t i) {
+  uint64_t z = stream + (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+  z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+  return z ^ z >> 31;
+}
 uint64_t hash_bytes(const void *p, size_t n, uint64_t seed) {
   const uint64_t k0 = 0x9e3779b97f4a7c15u, k1 = 0xd1b54a32d192ed03u;
   const uint8_t *s = p;

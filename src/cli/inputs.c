@@ -155,12 +155,6 @@ static void take_array(feeding *f, int32_t i) {
 }
 
 /* ---- made-up data ------------------------------------------------------------------------------------------------ */
-static uint64_t next_random(uint64_t *s) { /* splitmix64 */
-  uint64_t z = (*s += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
 static void make_array(cli *k, host_tensor *t, const char *spec, int32_t number) {
   ndarray *d = &t->d;
   etype e = et_from_onnx((int)t->info.type);
@@ -176,7 +170,7 @@ static void make_array(cli *k, host_tensor *t, const char *spec, int32_t number)
   uint64_t seed = k->seed * 1000003u + (uint64_t)number;
   for (int64_t i = 0; i < n && spec[0] != 'z'; i++) {
     scalar v;
-    uint64_t r = next_random(&seed);
+    const uint64_t r = random_word(seed, (uint64_t)i);
     if (et_kind(e) == K_FLOAT)
       v.f = spec[0] == 'o' ? 1 : (double)(r >> 11) / 4503599627370496.0 - 1; /* uniform in [-1, 1) */
     else

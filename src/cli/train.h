@@ -40,7 +40,6 @@ typedef struct training {
   uint32_t nmetrics;      /* number of metrics */
   int64_t epoch;          /* epochs that are done */
   int64_t done;           /* batches of the epoch that are done */
-  int64_t *samples;       /* numbers of the batch's samples */
   tally sum;              /* of these batches */
   double best;            /* least loss of an epoch; infinite: none yet */
   int64_t best_epoch;     /* its number, from 1; 0: none yet */

@@ -158,8 +158,7 @@ static void next_batch(training *r) {
   const dataset_batch *b = dataset_loader_next(r->loader);
   while (b->index != r->done) b = dataset_loader_next(r->loader);
   feed_use(&r->train, b->data, b->n);
-  for (int64_t i = 0; i < b->n; i++) r->samples[i] = dataset_batch_sample(&r->train.source, b->epoch, b->index, i);
-  if (ek_trainer_set_samples(r->t, (int64_t)b->epoch, r->samples, (size_t)b->n))
+  if (ek_trainer_set_samples(r->t, (int64_t)b->epoch, b->samples, (size_t)b->n))
     ctx_fail(r->k->c, E_USAGE, "%s", ek_message(r->k->s));
 }
 static bool is_update(const training *r) { return r->done % r->k->train.accumulate == 0; }
@@ -227,7 +226,6 @@ ek_code train_epochs(training *r) {
   if (!batches(r))
     ctx_fail(k->c, E_USAGE, "--batch %d, --accumulate %d: %lld samples make no update", k->train.batch,
              k->train.accumulate, (long long)r->train.source.part.n);
-  r->samples = NEWN(k->a, int64_t, r->train.rows + 1);
   log_open(r);
   if (k->train.tensorboard) r->events = events_open(k, k->train.tensorboard, ek_trainer_steps(r->t));
   catch_signals();

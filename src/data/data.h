@@ -128,8 +128,6 @@ typedef struct dataset_batches {
   uint32_t nfields;            /* number of fields */
   const dataset_field *fields; /* what a batch holds */
 } dataset_batches;
-/* The number in the data set of the sample at this place of batch `index` of an epoch. */
-int64_t dataset_batch_sample(const dataset_batches *b, uint64_t epoch, int64_t index, int64_t place);
 int64_t dataset_batch_count(const dataset_batches *b); /* batches of an epoch; may be 0 */
 /* Reads batch `index` of an epoch; out: of each field, memory for a whole batch. Gives the number of its samples. */
 int64_t dataset_batch_read(ctx *c, const dataset_batches *b, uint64_t epoch, int64_t index, void *const *out);
@@ -140,6 +138,7 @@ typedef struct dataset_batch {
   uint64_t epoch;    /* of the batch */
   int64_t index;     /* of the batch in its epoch, from 0 */
   int64_t n;         /* number of samples */
+  int64_t *samples;  /* their numbers in the data set */
   void *const *data; /* of each field; begins at a multiple of 64 bytes */
 } dataset_batch;
 /* Batches from `index` of `epoch` on, without end: after the last of an epoch the first of the next. buffers: batches

@@ -15,28 +15,29 @@ int64_t dataset_batch_count(const dataset_batches *b) {
 static int64_t size_of(const dataset_batches *b, int64_t index) {
   return min64(b->batch, b->part.n - index * b->batch);
 }
-/* Sample by sample; *stop ends it early. */
-static int64_t fill(ctx *c, const dataset_batches *b, uint64_t epoch, int64_t index, void *const *out,
-                    const atomic_bool *stop) {
-  const int64_t n = size_of(b, index);
+/* The number in the data set of the sample at this place of the batch. */
+static int64_t sample_at(const dataset_batches *b, uint64_t epoch, int64_t index, int64_t place) {
+  const int64_t at = index * b->batch + place, k = b->shuffle ? dataset_shuffled(b->seed, epoch, b->part.n, at) : at;
+  return b->part.samples ? b->part.samples[k] : k;
+}
+/* Sample by sample, and their numbers where there is room for them; *stop ends it early. */
+static int64_t fill(ctx *c, const dataset_batches *b, const dataset_batch *to, const atomic_bool *stop) {
+  const int64_t n = size_of(b, to->index);
   for (int64_t i = 0; i < n && !(stop && atomic_load(stop)); i++) {
-    const dataset_draw draw = {b->seed, epoch, dataset_batch_sample(b, epoch, index, i)};
+    const dataset_draw draw = {b->seed, to->epoch, sample_at(b, to->epoch, to->index, i)};
+    if (to->samples) to->samples[i] = draw.sample;
     for (uint32_t f = 0; f < b->nfields; f++) {
       const dataset_field *of = &b->fields[f];
       const dataset_column *s = dataset_column_at(b->set, of->column);
       const size_t bytes = (size_t)s->elements * et_bytes(of->how.type == ET_NONE ? s->type : of->how.type);
       dataset_read_augmented(c, b->set, of->column, &draw, &of->how, of->augmented ? &b->augment : NULL,
-                             (uint8_t *)out[f] + (size_t)i * bytes);
+                             (uint8_t *)to->data[f] + (size_t)i * bytes);
     }
   }
   return n;
 }
-int64_t dataset_batch_sample(const dataset_batches *b, uint64_t epoch, int64_t index, int64_t place) {
-  const int64_t at = index * b->batch + place, k = b->shuffle ? dataset_shuffled(b->seed, epoch, b->part.n, at) : at;
-  return b->part.samples ? b->part.samples[k] : k;
-}
 int64_t dataset_batch_read(ctx *c, const dataset_batches *b, uint64_t epoch, int64_t index, void *const *out) {
-  return fill(c, b, epoch, index, out, NULL);
+  return fill(c, b, &(dataset_batch){.epoch = epoch, .index = index, .data = out}, NULL);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
@@ -70,7 +71,7 @@ static void report(dataset_loader *l, bool failed) {
 }
 static bool fill_one(dataset_loader *l, dataset_batch *b) {
   volatile bool good = true;
-  CTX_TRY(l->own) { b->n = fill(l->own, &l->b, b->epoch, b->index, b->data, &l->closing); }
+  CTX_TRY(l->own) { b->n = fill(l->own, &l->b, b, &l->closing); }
   CTX_CATCH { good = false; }
   return good;
 }
@@ -107,6 +108,7 @@ static dataset_loader *make(ctx *own, ctx *c, const dataset_batches *b, uint32_t
   l->b.fields = arena_dup(a, b->fields, b->nfields * sizeof *b->fields);
   for (uint32_t i = 0; i < buffers; i++) {
     void **data = NEWN(a, void *, b->nfields);
+    l->of[i].samples = NEWN(a, int64_t, b->batch);
     for (uint32_t f = 0; f < b->nfields; f++) {
       const dataset_column *s = dataset_column_at(b->set, b->fields[f].column);
       const etype type = b->fields[f].how.type == ET_NONE ? s->type : b->fields[f].how.type;

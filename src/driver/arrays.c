@@ -10,20 +10,21 @@ struct ek_arrays {
   npz z;           /* the arrays */
 };
 
+static ndarray *only_array(ctx *c, npz *z) { /* one, without a name */
+  *z = (npz){1, NEWN(ctx_arena(c), const char *, 1), NEWN(ctx_arena(c), ndarray, 1)};
+  z->names[0] = "";
+  return z->arrays;
+}
 static void read_arrays(ctx *c, const char *path, npz *z) {
   CTX_TRY(c) {
     bytes b;
     if (!file_map(c, path, &b)) ctx_unwind(c);
-    if (b.n >= 6 && !memcmp(b.p, "\x93NUMPY", 6)) {
-      *z = (npz){1, NEWN(ctx_arena(c), const char *, 1), NEWN(ctx_arena(c), ndarray, 1)};
-      z->names[0] = "";
-      npy_read(c, b, path, &z->arrays[0]);
-    } else if (is_gzip(b) || is_idx(b)) {
+    if (b.n >= 6 && !memcmp(b.p, "\x93NUMPY", 6))
+      npy_read(c, b, path, only_array(c, z));
+    else if (is_gzip(b) || is_idx(b)) {
       if (is_gzip(b)) b = gzip_read(c, path, b);
       if (!is_idx(b)) ctx_fail(c, E_MODEL, "%s: packed by gzip, and what is packed is no IDX file", path);
-      *z = (npz){1, NEWN(ctx_arena(c), const char *, 1), NEWN(ctx_arena(c), ndarray, 1)};
-      z->names[0] = "";
-      z->arrays[0] = idx_read(c, path, b);
+      *only_array(c, z) = idx_read(c, path, b);
     } else
       npz_read(c, path, z);
     for (uint32_t i = 0; !diag_errors(c) && i < z->n; i++) {

@@ -56,11 +56,7 @@ static void find_output(ek_trainer *t, graph *g) {
   t->looked = true;
   if (t->plan.output) return;
   const char *name = train_before_link(g->c, pipe_library(g->c, &ops), g, &t->plan.loss);
-  if (!name) return;
-  t->plan.output = arena_strdup(t->a, name);
-  diag_add(g->c, D_NOTE, E_OK, (srcpos){0}, NULL,
-           "the loss is of %s, of which the model's last node makes its result, as %s does itself", name,
-           opdef_name(t->plan.loss.d));
+  if (name) t->plan.output = arena_strdup(t->a, name);
 }
 static void build(graph *g, void *env) {
   ek_trainer *t = env;
@@ -238,15 +234,8 @@ void ek_trainer_close(ek_trainer *t) {
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
-/* splitmix64 (Steele, Lea, Flood 2014): what is made of different numbers has nothing in common. */
-static uint64_t mixed(uint64_t seed, uint64_t number) {
-  uint64_t z = seed + (number + 1) * UINT64_C(0x9e3779b97f4a7c15);
-  z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-  z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-  return z ^ z >> 31;
-}
 static int64_t key_of(uint64_t seed, uint64_t epoch, uint64_t sample) {
-  return (int64_t)(mixed(mixed(seed, epoch), sample) >> 8); /* room for the numbers of layers */
+  return (int64_t)(random_word(random_word(seed, epoch), sample) >> 8); /* room for the numbers of layers */
 }
 ek_code ek_trainer_set_samples(ek_trainer *t, int64_t epoch, const int64_t *samples, size_t n) {
   if (!t || (n && !samples)) return session_null(t ? t->m->s : NULL);

@@ -18,13 +18,9 @@ static ndarray numbers(arena *a, uint32_t rank) {
   x.data = v, x.bytes = n * sizeof *v;
   return x;
 }
-static value *result_of(graph *g, node *n, value *in, const char *name) {
-  value *v = graph_value(g, name);
+static void add_output(graph *g, node *n, value *in, const char *name) {
   vec_push(ctx_arena(g->c), n->in, in);
-  vec_push(ctx_arena(g->c), n->out, v);
-  vec_push(ctx_arena(g->c), g->outputs, v);
-  v->def = n;
-  return v;
+  vec_push(ctx_arena(g->c), g->outputs, graph_result(g, n, name));
 }
 /* The values of the node and of the link for the same argument; false: they differ, or one has none. */
 static bool same_values(emodule *m) {
@@ -43,8 +39,8 @@ static bool is_link(ctx *c, const oplib *lib, const node *n, const train_rule *l
   value *in = graph_const(g, "x", &x);
   node *copy = graph_node(g, n->op, n->domain, "node");
   copy->attrs = n->attrs;
-  result_of(g, copy, in, "y");
-  result_of(g, train_add_rule(g, link, "link", NULL, 0), in, "z");
+  add_output(g, copy, in, "y");
+  add_output(g, train_add_rule(g, link, "link", NULL, 0), in, "z");
   CTX_TRY(c) {
     emodule *m = lower_graph(g, lib, NULL, 0);
     same = m && same_values(m);

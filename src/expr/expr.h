@@ -485,9 +485,10 @@ void expr_operands(emodule *m, ex e, sop op, arena *a, u32vec *out);
 void expr_each_use(const emodule *m, void (*use)(void *env, tid t), void *env);
 /* distinct load nodes, also inside indices and `otherwise` */
 void expr_loads(emodule *m, ex e, arena *a, u32vec *loads);
-bool expr_uses(emodule *m, ex e, atom var, arena *a); /* does e depend on the free variable var? */
-bool expr_reads(emodule *m, ex e, tid t, arena *a);   /* does e, which may be 0, load from tensor t? */
-ex expr_times(emodule *m, ex a, ex b);                /* a * b; 0 stands for 1 */
+bool expr_by_data(const emodule *m, const ex_node *load); /* does data tell where it reads? */
+bool expr_uses(emodule *m, ex e, atom var, arena *a);     /* does e depend on the free variable var? */
+bool expr_reads(emodule *m, ex e, tid t, arena *a);       /* does e, which may be 0, load from tensor t? */
+ex expr_times(emodule *m, ex a, ex b);                    /* a * b; 0 stands for 1 */
 /* distinct load nodes of a stage: in its value, updates, conditions, indices */
 void expr_stage_loads(emodule *m, uint32_t s, arena *a, u32vec *loads);
 /* does any size in the values or extents of stage s contain a symbol? */

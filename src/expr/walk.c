@@ -164,11 +164,14 @@ void expr_operands(emodule *m, ex e, sop op, arena *a, u32vec *out) {
 static void take_load(visit *v, ex e) {
   if (exn(v->m, e)->kind == EX_LOAD) vec_push(v->a, *(u32vec *)v->env, e);
 }
+bool expr_by_data(const emodule *m, const ex_node *load) {
+  for (uint32_t i = 0; i < load->nargs; i++)
+    if (sym_uses_kind(m->c, load->args[i], AT_DATA)) return true;
+  return false;
+}
 /* A load that needs no other one. */
 static bool loads_nothing_else(const emodule *m, const ex_node *n) {
-  bool plain = n->kind == EX_LOAD && !n->otherwise;
-  for (uint32_t i = 0; i < n->nargs && plain; i++) plain = !sym_uses_kind(m->c, n->args[i], AT_DATA);
-  return plain;
+  return n->kind == EX_LOAD && !n->otherwise && !expr_by_data(m, n);
 }
 /* Nodes never change: what a value loads is found once. */
 void expr_loads(emodule *m, ex e, arena *a, u32vec *loads) {

@@ -58,6 +58,12 @@ node *graph_node(graph *g, const char *op, const char *domain, const char *name)
   vec_push(a, g->nodes, n);
   return n;
 }
+value *graph_result(graph *g, node *n, const char *name) {
+  value *v = graph_value(g, name);
+  v->def = n;
+  vec_push(ctx_arena(g->c), n->out, v);
+  return v;
+}
 const attr *node_attr(const node *n, const char *name) {
   for (uint32_t i = 0; i < n->attrs.n; i++)
     if (!strcmp(n->attrs.v[i].name, name)) return &n->attrs.v[i];

@@ -21,12 +21,6 @@ node *expand_before(graph *g, node *n, const char *op, const char *domain, const
   g->nodes.v[g->nodes.n - 1] = n;
   return made;
 }
-value *expand_result(graph *g, node *n) {
-  value *v = graph_value(g, n->name);
-  v->def = n;
-  vec_push(ctx_arena(g->c), n->out, v);
-  return v;
-}
 void expand_give(graph *g, node *n, value *v) { vec_push(ctx_arena(g->c), n->in, v); }
 static void copy_attr(graph *g, node *to, const node *from, const char *name) {
   const attr *a = node_attr(from, name);
@@ -101,10 +95,10 @@ static void flex_attention(graph *g, node *n) {
   node *scores = expand_before(g, n, "AttentionScores", "einkorn", "scores");
   expand_give(g, scores, q), expand_give(g, scores, k);
   copy_attr(g, scores, n, "scale"), copy_attr(g, scores, n, "softmax_precision");
-  value *s = formula(g, n, "score_mod", expand_result(g, scores));
+  value *s = formula(g, n, "score_mod", graph_result(g, scores, scores->name));
   node *soft = expand_before(g, n, "Softmax", "", "probabilities");
   expand_give(g, soft, s);
-  value *p = formula(g, n, "prob_mod", expand_result(g, soft));
+  value *p = formula(g, n, "prob_mod", graph_result(g, soft, soft->name));
   n->op = "AttentionValues", n->domain = "einkorn";
   n->in.n = 0, n->attrs.n = 0;
   expand_give(g, n, p), expand_give(g, n, v);
@@ -132,7 +126,7 @@ static void batched_scan(graph *g, node *n) {
     vec_push(a, each->inputs, v);
     expand_give(each, inner, v);
   }
-  for (uint32_t i = 0; i < n->out.n; i++) vec_push(a, each->outputs, expand_result(each, inner));
+  for (uint32_t i = 0; i < n->out.n; i++) vec_push(a, each->outputs, graph_result(each, inner, inner->name));
   attr mine = *body;
   body->g->parent = each;
   vec_push(a, inner->attrs, mine);
@@ -163,9 +157,9 @@ static void quantised_concat(graph *g, node *n) {
     node *wide = expand_before(g, n, "DequantizeLinear", "", arena_fmt(a, "wide%u", i / 3));
     for (uint32_t k = 0; k < 3; k++) expand_give(g, wide, all.in.v[i + k]);
     node *narrow = expand_before(g, n, "QuantizeLinear", "", arena_fmt(a, "part%u", i / 3));
-    expand_give(g, narrow, expand_result(g, wide));
+    expand_give(g, narrow, graph_result(g, wide, wide->name));
     expand_give(g, narrow, all.in.v[0]), expand_give(g, narrow, all.in.v[1]);
-    expand_give(g, n, expand_result(g, narrow));
+    expand_give(g, n, graph_result(g, narrow, narrow->name));
   }
   n->op = "Concat", n->domain = "";
 }

@@ -7,10 +7,8 @@
  * become another. Errors are recorded with its name. */
 void expand_node(graph *g, node *n, int64_t version, bool standard);
 
-/* For those who do. expand_before: a node in front of n, which is and stays the last. expand_result: a new output of
- * n; expand_give: one input more. */
+/* For those who do. expand_before: a node in front of n, which is and stays the last. expand_give: one input more. */
 node *expand_before(graph *g, node *n, const char *op, const char *domain, const char *what);
-value *expand_result(graph *g, node *n);
 void expand_give(graph *g, node *n, value *v);
 /* Trees (trees.c): the operators with scores per target, with labels of classes, and the newer one for both. */
 void trees_targets(graph *g, node *n);

@@ -161,7 +161,7 @@ static bool scores(forest *f, const char *aggregate, const char *follows) {
   n->op = follows, n->domain = "einkorn";
   memset(&n->attrs, 0, sizeof n->attrs);
   n->in.n = 0;
-  expand_give(g, n, expand_result(g, s));
+  expand_give(g, n, graph_result(g, s, s->name));
   return true;
 }
 static void tables(forest *f, size_t inner, size_t leaves, int64_t targets, const char *aggregate) {

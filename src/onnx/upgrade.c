@@ -45,9 +45,7 @@ static value *put(up *u, bool in_front, const char *op, const char *what, value 
   arena *a = ctx_arena(u->c);
   node *n = graph_node(u->g, op, "", arena_fmt(a, "%s.%s", u->n->name, what));
   for (uint32_t i = 0; i < n_in; i++) vec_push(a, n->in, in[i]);
-  value *v = graph_value(u->g, n->name);
-  v->def = n;
-  vec_push(a, n->out, v);
+  value *v = graph_result(u->g, n, n->name);
   if (in_front) {
     u->g->nodes.v[u->g->nodes.n - 2] = n;
     u->g->nodes.v[u->g->nodes.n - 1] = u->n;

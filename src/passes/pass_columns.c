@@ -24,12 +24,9 @@ static bool along_sum(pw *p, const ex_node *load, const ex_node *red) {
 static bool steady(pw *p, ex x, uint32_t recurrence) {
   emodule *m = p->m;
   const ex_node *load = exn(m, x);
-  if (load->kind != EX_LOAD || load->otherwise || !load->nargs || xt(m, load->tensor)->kind == TK_CONST ||
-      pass_reads_recurrence(p, x, recurrence) || expr_uses(m, x, m->recurrences.v[recurrence].var, p->a))
-    return false;
-  for (uint32_t i = 0; i < load->nargs; i++)
-    if (sym_uses_kind(p->c, load->args[i], AT_DATA)) return false;
-  return true;
+  return load->kind == EX_LOAD && !load->otherwise && load->nargs && xt(m, load->tensor)->kind != TK_CONST &&
+         !pass_reads_recurrence(p, x, recurrence) && !expr_uses(m, x, m->recurrences.v[recurrence].var, p->a) &&
+         !expr_by_data(m, load);
 }
 /* The factor's variables, those of the sum first, that of the most columns last; *rows: results that share it. */
 static bool columns_last(pw *p, uint32_t s, ex x, const ex_node *red, u32vec *vars, int64_t *rows) {
@@ -58,15 +55,6 @@ static bool columns_last(pw *p, uint32_t s, ex x, const ex_node *red, u32vec *va
   vars->v[vars->n - 1] = column;
   return vars->n <= MAX_RANK && extent >= (int64_t)p->lanes;
 }
-typedef struct reading {
-  ex load; /* a factor */
-  ex copy; /* what reads its copy */
-} reading;
-static ex read_copy(void *env, emodule *m, ex x) {
-  const reading *r = env;
-  (void)m;
-  return x == r->load ? r->copy : x;
-}
 static bool copy_columns(pw *p, uint32_t s) {
   emodule *m = p->m;
   const stage *x = xs(m, s);
@@ -76,17 +64,19 @@ static bool copy_columns(pw *p, uint32_t s) {
   const sz steps = m->recurrences.v[x->recurrence].extent;
   if (body.kind != EX_OP || body.op != OP_MUL || !m->recurrences.v[x->recurrence].var) return false;
   for (uint32_t i = 0; i < 2; i++) {
-    reading r = {.load = body.args[i]};
-    const ex_node load = *exn(m, r.load);
+    const ex factor = body.args[i];
+    const ex_node load = *exn(m, factor);
+    map *by = map_new(p->a);
     u32vec vars = {0};
     int64_t rows;
-    if (!steady(p, r.load, x->recurrence) || !along_sum(p, &load, &red) ||
-        !columns_last(p, s, r.load, &red, &vars, &rows) || !cost_transposes_once(rows, expr_typical(m, steps)) ||
+    ex copy;
+    if (!steady(p, factor, x->recurrence) || !along_sum(p, &load, &red) ||
+        !columns_last(p, s, factor, &red, &vars, &rows) || !cost_transposes_once(rows, expr_typical(m, steps)) ||
         !pass_spend(p))
       continue;
-    pass_stage_over(p, s, vars.v, vars.n, r.load, "columns", &r.copy);
-    if (EK_PLANTED("columns")) r.copy = r.load;
-    pass_set(p, s, expr_rewrite(m, xs(m, s)->value, &(ex_map){.node = read_copy, .env = &r}));
+    pass_stage_over(p, s, vars.v, vars.n, factor, "columns", &copy);
+    map_putu(by, factor, EK_PLANTED("columns") ? factor : copy);
+    stage_replace(p, s, by);
     return true;
   }
   return false;

@@ -18,9 +18,7 @@ static bool is_view(pw *p, const stage *x) {
   /* in a recurrence: of what the same recurrence computes */
   const uint32_t q = producer_of(p->m, n.tensor);
   if (x->recurrence && (!q || xs(p->m, q - 1)->recurrence != x->recurrence)) return false;
-  for (uint32_t i = 0; i < n.nargs; i++)
-    if (sym_uses_kind(p->c, n.args[i], AT_DATA)) return false;
-  return true;
+  return !expr_by_data(p->m, &n);
 }
 static bool is_formula(pw *p, const stage *x) {
   if (!x->value || x->updates.n || x->recurrence) return false;

@@ -176,8 +176,7 @@ static bool match(pw *p, uint32_t s, sliding *q, atom *split, int64_t *by) {
   if (x->kind != EX_LOAD || w->kind != EX_LOAD || w->otherwise || (q->whole && !q->constant) ||
       (x->otherwise && exn(m, x->otherwise)->kind != EX_CONST))
     return false;
-  for (uint32_t i = 0; i < x->nargs + w->nargs; i++)
-    if (sym_uses_kind(p->c, i < x->nargs ? x->args[i] : w->args[i - x->nargs], AT_DATA)) return false;
+  if (expr_by_data(m, x) || expr_by_data(m, w)) return false;
   q->batch = r.batch, q->row = r.row, q->col = r.col;
   for (uint32_t i = 0; i < r.red_both.n; i++) {
     atom o = 0;

@@ -118,14 +118,9 @@ static void free_early(order *k) {
 }
 
 /* ---- the order --------------------------------------------------------------------------------- */
-static bool reads_arena(const order *k, const unit *u) {
+static bool uses_arena(const order *k, const unit *u, bool write) {
   for (uint32_t i = 0; i < u->uses.n; i++)
-    if (!u->uses.v[i].write && k->u.bytes[u->uses.v[i].memory]) return true;
-  return false;
-}
-static bool writes_arena(const order *k, const unit *u) {
-  for (uint32_t i = 0; i < u->uses.n; i++)
-    if (u->uses.v[i].write && k->u.bytes[u->uses.v[i].memory]) return true;
+    if (u->uses.v[i].write == write && k->u.bytes[u->uses.v[i].memory]) return true;
   return false;
 }
 static void run_needed(order *k, uint32_t i) {
@@ -152,7 +147,7 @@ static void try_order(order *k, int64_t most) {
     k->segment = k->u.units.v[from].segment;
     while (to < n && k->u.units.v[to].segment == k->segment) to++;
     for (uint32_t i = from; i < to; i++)
-      if (reads_arena(k, &k->u.units.v[i]) || !writes_arena(k, &k->u.units.v[i])) run_needed(k, i);
+      if (uses_arena(k, &k->u.units.v[i], false) || !uses_arena(k, &k->u.units.v[i], true)) run_needed(k, i);
     for (uint32_t i = from; i < to; i++) run_needed(k, i);
   }
 }

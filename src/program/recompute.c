@@ -315,11 +315,6 @@ static choices find_choices(state *k, arena *t) {
 }
 
 /* ---- repeating --------------------------------------------------------------------------------- */
-static int64_t bytes_of(const state *k, uint32_t b) {
-  const buffer *x = &k->u.s->buffers.v[b];
-  const int64_t n = expr_typical(k->u.s->m, sym_muli(k->u.s->m->c, x->elems, et_bytes(x->type)));
-  return (n + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN;
-}
 /* The list with what repeat_for found. New versions are added. */
 static nodes repeated(state *k, arena *a) {
   nodes out = {0};
@@ -327,7 +322,7 @@ static nodes repeated(state *k, arena *a) {
   for (uint32_t i = 0; i < k->roots.n; i++) {
     map_putu(new, k->roots.v[i], k->versions.n);
     vec_push(k->a, k->versions,
-             ((version){k->roots.v[i], bytes_of(k, k->roots.v[i]), !complete(k, k->roots.v[i], k->units.n)}));
+             ((version){k->roots.v[i], usage_bytes(k->u.s, k->roots.v[i]), !complete(k, k->roots.v[i], k->units.n)}));
   }
   vec_reserve(a, out, k->list.n + k->units.n);
   for (uint32_t i = 0; i < k->at; i++) out.v[out.n++] = k->list.v[i];

@@ -72,17 +72,17 @@ uint32_t usage_of(const uses *u, uint32_t memory) {
   while (i < u->n && u->v[i].memory != memory) i++;
   return i;
 }
+int64_t usage_bytes(const splan *s, uint32_t buffer) {
+  const sz bytes = sym_muli(s->m->c, s->buffers.v[buffer].elems, et_bytes(s->buffers.v[buffer].type));
+  return (min64(expr_typical(s->m, bytes), INT64_C(1) << 50) + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN;
+}
 void usage_find(splan *s, arena *a, usage *out) {
   const uint32_t n = s->buffers.n;
   *out =
       (usage){.s = s, .a = a, .memory = NEWN(a, uint32_t, n), .bytes = NEWN(a, int64_t, n), .pinned = NEWN(a, bool, n)};
   find_memory(out);
-  for (uint32_t b = 1; b < n; b++) {
-    const buffer *x = &s->buffers.v[b];
-    const int64_t bytes = x->kind == BUF_ARENA ? expr_typical(s->m, sym_muli(s->m->c, x->elems, et_bytes(x->type))) : 0;
-    out->bytes[b] = min64(bytes, INT64_C(1) << 50) + (bytes ? BUFFER_ALIGN - 1 : 0);
-    out->bytes[b] -= out->bytes[b] % BUFFER_ALIGN;
-  }
+  for (uint32_t b = 1; b < n; b++)
+    if (s->buffers.v[b].kind == BUF_ARENA) out->bytes[b] = usage_bytes(s, b);
   expr_each_use(s->m, pin, out);
   pin_blocks(out);
   find_units(out);

@@ -1,4 +1,5 @@
-/* Which launches of the root block use which memory? For who changes their order (order.c). */
+/* Which launches of the root block use which memory? For who changes their order (order.c), or repeats
+ * some (recompute.c). */
 #ifndef EK_PROGRAM_USAGE_H
 #define EK_PROGRAM_USAGE_H
 #include "schedule/schedule.h"
@@ -24,5 +25,6 @@ typedef struct usage {
   bool *pinned;     /* per buffer: something that is no launch of the root block uses it, too */
 } usage;
 void usage_find(splan *s, arena *a, usage *out);
-uint32_t usage_of(const uses *u, uint32_t memory); /* which of them is of this memory; u->n: none is */
+int64_t usage_bytes(const splan *s, uint32_t buffer); /* what it takes in the arena, or would take there */
+uint32_t usage_of(const uses *u, uint32_t memory);    /* which of them is of this memory; u->n: none is */
 #endif

@@ -13,10 +13,8 @@ int64_t quantize_channels_of(const quant_layer *x) { return x->f[1].v->data->dim
 /* ---- the error -------------------------------------------------------------------------------- */
 const char *quantize_error_name(arena *a, uint32_t layer) { return arena_fmt(a, "quantize.error.%u", layer); }
 static value *result_of(graph *g, node *n, const value *like) {
-  value *v = graph_value(g, n->name);
+  value *v = graph_result(g, n, n->name);
   v->type = ET_F32, v->ranked = like->ranked, v->rank = like->rank, v->dims = like->dims;
-  vec_push(ctx_arena(g->c), n->out, v);
-  v->def = n;
   return v;
 }
 static void observe_layer(graph *g, uint32_t i, const quant_layer *x, const node *was) {

@@ -24,11 +24,8 @@ value *quantize_find(const graph *g, const char *name) {
 node *quantize_add_node(graph *g, const char *op, const char *domain, value *in, const char *out) {
   arena *a = ctx_arena(g->c);
   node *n = graph_node(g, op, domain, out);
-  value *v = graph_value(g, out);
   vec_push(a, n->in, in);
-  vec_push(a, n->out, v);
-  vec_push(a, g->outputs, v);
-  v->def = n;
+  vec_push(a, g->outputs, graph_result(g, n, out));
   return n;
 }
 const char *quantize_observed(arena *a, uint32_t i, quant_statistic what) {

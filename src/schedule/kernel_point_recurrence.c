@@ -31,9 +31,7 @@ static bool in_index(emodule *m, ex x, ex state, map *seen) {
     for (uint32_t i = 0; i < n->nargs; i++)
       if (in_index(m, n->args[i], state, seen)) return true;
   if (n->kind != EX_LOAD || x == state) return false;
-  for (uint32_t i = 0; i < n->nargs; i++)
-    if (sym_uses_kind(m->c, n->args[i], AT_DATA)) return true;
-  return in_index(m, n->otherwise, state, seen);
+  return expr_by_data(m, n) || in_index(m, n->otherwise, state, seen);
 }
 /* Is the step before the only one that the stage reads of itself, each point its own state? */
 static bool own_state(emodule *m, arena *a, walk *w) {

@@ -3,12 +3,10 @@
 #include <string.h>
 
 static void by(graph *g, node *n, value *x, strvec *names) {
-  value *slope = graph_value(g, arena_fmt(ctx_arena(g->c), TRAIN_SLOPE "%s", x->source));
-  slope->def = n;
-  vec_push(ctx_arena(g->c), n->in, x);
-  vec_push(ctx_arena(g->c), n->out, slope);
-  vec_push(ctx_arena(g->c), *names, x->source);
-  vec_push(ctx_arena(g->c), g->outputs, slope);
+  arena *a = ctx_arena(g->c);
+  vec_push(a, n->in, x);
+  vec_push(a, *names, x->source);
+  vec_push(a, g->outputs, graph_result(g, n, arena_fmt(a, TRAIN_SLOPE "%s", x->source)));
 }
 void train_gradients(graph *g, const oplib *lib, const char *of) {
   value *y = train_tensor(g, of);

@@ -38,16 +38,10 @@ static ex load_in(const emodule *m, ex e) {
   while (e && exn(m, e)->kind == EX_OP && exn(m, e)->op == OP_CAST) e = exn(m, e)->args[0];
   return e && exn(m, e)->kind == EX_LOAD ? e : 0;
 }
-static bool by_data(const emodule *m, ex load) { /* an index comes from data */
-  const ex_node *n = exn(m, load);
-  for (uint32_t i = 0; i < n->nargs; i++)
-    if (sym_uses_kind(m->c, n->args[i], AT_DATA)) return true;
-  return false;
-}
 /* Does the stage do nothing but move elements? */
 static bool moves(const emodule *m, const stage *s) {
   const ex load = load_in(m, s->value);
-  return load && !by_data(m, load);
+  return load && !expr_by_data(m, exn(m, load));
 }
 /* The element of the parameter that is read, through stages that only move elements; 0: something else is read. */
 static ex element(const finder *f, ex load) {
@@ -113,7 +107,7 @@ static train_use use_at(const finder *f, ex load, const place *p) {
   train_use use = {.role = TRAIN_OTHER};
   variables(f, n, &own);
   if (p->other || multiplies_own(f, p->factors)) return use;
-  if (by_data(f->m, load)) {
+  if (expr_by_data(f->m, n)) {
     use.role = TRAIN_LOOKED_UP, use.fan_out = product_of(f, &own);
     return use;
   }
@@ -181,21 +175,14 @@ train_use train_use_of(emodule *m, tid t) {
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
-/* splitmix64 (Steele, Lea, Flood 2014): word i of a stream. */
-static uint64_t word(uint64_t stream, uint64_t i) {
-  uint64_t z = stream + (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
-  z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-  z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-  return z ^ z >> 31;
-}
 /* Within 0 .. 1, without the ends. */
-static double uniform(uint64_t stream, uint64_t i) { return ((double)(word(stream, i) >> 11) + 0.5) * 0x1p-53; }
+static double uniform(uint64_t stream, uint64_t i) { return ((double)(random_word(stream, i) >> 11) + 0.5) * 0x1p-53; }
 static double normal(uint64_t stream, uint64_t i) { /* Box, Muller (1958) */
   return sqrt(-2 * log(uniform(stream, 2 * i))) * cos(6.283185307179586 * uniform(stream, 2 * i + 1));
 }
 static uint64_t stream_of(uint64_t seed, const char *name) {
-  uint64_t h = word(seed, 0);
-  for (; *name; name++) h = word(h, (uint8_t)*name);
+  uint64_t h = random_word(seed, 0);
+  for (; *name; name++) h = random_word(h, (uint8_t)*name);
   return h;
 }
 static bool all_equal(const ndarray *x, size_t n) {

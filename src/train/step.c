@@ -18,16 +18,10 @@ typedef struct builder {
 } builder;
 
 /* ---- pieces of a graph ----------------------------------------------------------------------- */
-static value *result(builder *b, node *n, const char *name) {
-  value *v = graph_value(b->g, name);
-  vec_push(b->a, n->out, v);
-  v->def = n;
-  return v;
-}
 static value *add(builder *b, const char *op, const char *domain, const char *name, value *const *in, uint32_t n) {
   node *x = graph_node(b->g, op, domain, name);
   for (uint32_t i = 0; i < n; i++) vec_push(b->a, x->in, in[i]);
-  return result(b, x, name);
+  return graph_result(b->g, x, name);
 }
 static value *input(builder *b, const char *name, etype t, const ndarray *like) {
   value *v = graph_value(b->g, name);
@@ -87,7 +81,7 @@ static value *call_rule(builder *b, const train_rule *r, const char *what, const
              opdef_name(r->d), opdef_input(r->d, i), has.n ? has.s : "nothing");
   }
   node *x = train_add_rule(b->g, r, name, in, last);
-  value *v = result(b, x, name);
+  value *v = graph_result(b->g, x, name);
   vec_push(b->a, b->g->outputs, v);
   return v;
 }
@@ -120,7 +114,7 @@ static void gradient(builder *b) {
   for (uint32_t i = 0; i < n; i++) {
     vec_push(b->a, x->in, b->parameters.v[i]);
     vec_push(b->a, names, b->parameters.v[i]->source);
-    b->grads[i] = result(b, x, about(b, "gradient", b->parameters.v[i]));
+    b->grads[i] = graph_result(b->g, x, about(b, "gradient", b->parameters.v[i]));
     b->grads[i]->type = b->parameters.v[i]->type;
   }
   vec_push(b->a, x->in, of);
@@ -151,7 +145,7 @@ static void clip_norm(builder *b) {
   value *square = square_norm(b, "train.square");
   value *factor = add(b, "clip_factor", "einkorn.train", "train.factor", &square, 1);
   node_set_float(b->g, factor->def, "most", b->p->clip_norm);
-  value *norm = result(b, factor->def, TRAIN_NORM);
+  value *norm = graph_result(b->g, factor->def, TRAIN_NORM);
   vec_push(b->a, b->g->outputs, norm);
   for (uint32_t i = 0; i < b->parameters.n; i++) {
     value *scaled[] = {b->grads[i], factor};
@@ -195,7 +189,7 @@ static void add_update(builder *b, uint32_t i) {
   in[0] = b->rate, in[1] = b->count, in[2] = p, in[3] = b->grads[i];
   for (uint32_t k = 4; k < n; k++) in[k] = moment(b, p, opdef_input(r->d, k));
   node *x = train_add_rule(b->g, r, about(b, "update", p), in, n);
-  for (uint32_t k = 0; k < n - 3; k++) next[k] = result(b, x, about(b, "new", k ? in[3 + k] : p));
+  for (uint32_t k = 0; k < n - 3; k++) next[k] = graph_result(b->g, x, about(b, "new", k ? in[3 + k] : p));
   if (b->p->ema > 0) average(b, p, next[0]);
   for (uint32_t k = 0; k < n - 3; k++) tie(b, k ? in[3 + k] : p, next[k]);
 }
@@ -217,7 +211,7 @@ static void accumulate(builder *b) {
     value *in[] = {sum, b->grads[i], b->good, last};
     b->grads[i] = add(b, "accumulate", "einkorn.train", about(b, "mean", p), in, 4);
     node_set_int(b->g, b->grads[i]->def, "batches", b->p->accumulate);
-    value *next = result(b, b->grads[i]->def, about(b, "new", sum));
+    value *next = graph_result(b->g, b->grads[i]->def, about(b, "new", sum));
     vec_push(b->a, b->g->outputs, next);
     graph_tie(b->g, next->source, sum->source);
   }
@@ -232,7 +226,7 @@ static void check_scale(builder *b) {
   value *next = add(b, "loss_scale", "einkorn.train", "train.next_scale", in, 3);
   node_set_int(b->g, next->def, "interval", b->p->loss_scale_steps);
   tie(b, b->scale, next);
-  tie(b, count, result(b, next->def, "train.next_steps"));
+  tie(b, count, graph_result(b->g, next->def, "train.next_steps"));
   b->good = add(b, "And", "", TRAIN_UPDATED, both, 2);
   vec_push(b->a, b->g->outputs, b->good);
 }
