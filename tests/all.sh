@@ -32,6 +32,7 @@ tier words "$here/words.sh"
 tier numbers "$here/numbers.sh"
 tier planted "$here/planted.sh" -n -b "$build"
 if [ "$quick" ]; then
+  tier pages "$here/docs.sh" -b "$build" -g
   tier models "$build/models" -j "$jobs" -t 300 -m "eval passes O0 jit" \
     "$here"/models/{mlp_opset12,cnn_opset11,lstm_forward,attention_causal,detector_nms,if_nested}.onnx \
     "$here"/models/{loop_fixed,scan_axes,quantize_pair,einsum,external_data}.onnx

@@ -16,13 +16,14 @@
 # Each document has a folder of its own, in which its blocks run one after another; there, examples, include, tests and
 # targets are those of the project, and build holds what was built.
 #   tests/docs.sh [-b BUILD] [-a] [DOCUMENT.md...]
+#   tests/docs.sh [-b BUILD] -g          only: are the generated pages and the picture as they are generated now?
 here=$(cd "$(dirname "$0")" && pwd)
-root=$(dirname "$here") build=$here/../build all= table=
-while getopts b:a o; do case $o in b) build=$OPTARG;; a) all=1;; *) exit 2;; esac; done
+root=$(dirname "$here") build=$here/../build all= table= generated=
+while getopts b:ag o; do case $o in b) build=$OPTARG;; a) all=1;; g) generated=1;; *) exit 2;; esac; done
 shift $((OPTIND - 1))
 build=$(cd "$build" && pwd)
 [ $# -gt 0 ] || table=1
-[ $# -gt 0 ] || set -- "$root"/*.md "$root"/docs/*.md "$root"/docs/{ideas,tutorial,how-to}/*.md \
+[ $# -gt 0 ] || [ "$generated" ] || set -- "$root"/*.md "$root"/docs/*.md "$root"/docs/{ideas,tutorial,how-to}/*.md \
   "$root"/examples/{,*/}README.md
 work=$(mktemp -d)
 : "${EINKORN_CACHE_DIR:=$work/cache}"; export EINKORN_CACHE_DIR # never the user's own
