@@ -84,8 +84,8 @@ else ls points.checkpoints >out; bad 'three checkpoints and the best stay'; fi
 says 0 'no better loss in 2 epochs' "${learn[@]}" --epochs 100 --lr 0 --patience 2 -o early.onnx
 images="images=$digits/train-images.idx,y=$digits/train-labels.idx"
 plain=(train "$digits/digits.onnx" --data "$images" --standardize --loss cross_entropy --metric accuracy --epochs 2)
-says 0 'the loss is of logits, of which the model.s last node makes its result, as cross_entropy' "${plain[@]}" \
-  --epochs 1 -o digits.onnx
+says 0 'note: the model ends in Softmax, which cross_entropy computes itself: .* its input, logits.*--of scores ' \
+  "${plain[@]}" --epochs 1 -o digits.onnx
 says 0 'epoch 2/2: loss 0.[0-3].*, accuracy 0.9' "${plain[@]}" --lr 0.003 --checkpoints z -o digits.onnx
 says 0 'epoch 2/2: loss 1[.]' "${plain[@]}" --of scores --lr 0.003 --checkpoints softmax -o digits.onnx
 says 0 'epoch 4/4: loss 0.[0-3].*, accuracy 0.9' "${plain[@]}" --epochs 4 --init he --lr 0.003 --checkpoints he -o \
@@ -128,6 +128,8 @@ says 0 'epoch 4/4: loss 0.[0-3].*, accuracy 0.9' "${half[@]}" --epochs 4 --lr 0.
 says 0 'epoch 2/2' "${half[@]}" --epochs 2 --lr 0.003 -o other_half.onnx
 says 0 'continues' "${half[@]}" --epochs 4 --lr 0.003 --resume other_half.checkpoints -o other_half.onnx
 same half.onnx other_half.onnx
+says 0 '"train.loss_scale" first f32.. \(1024\)|train.loss_scale.*1024' show "$digits/digits.onnx" --data "$images" \
+  --train cross_entropy --precision f16 --loss-scale 1024
 if grep -aq train.loss_scale half.checkpoints/best.safetensors; then ok; else bad 'no loss scale in a checkpoint'; fi
 says 0 'epoch 2/2: loss 0.[0-3].*, accuracy 0.9' "${plain[@]}" --of logits --precision bf16 --lr 0.003 -o b.onnx
 

@@ -79,7 +79,8 @@ class Trainer:
     """A model, its loss and its optimiser, compiled to one program; see __init__."""
 
     def __init__(self, model, *, loss, optimizer="adamw", metrics=(), output=None, freeze=(), groups=(), clip_norm=0.0,
-                 clip_value=0.0, accumulate=1, seed=0, ema=0.0, init=None, memory=0, batch=None, **options):
+                 clip_value=0.0, accumulate=1, seed=0, ema=0.0, init=None, memory=0, loss_scale=65536.0,
+                 loss_scale_interval=2000, batch=None, **options):
         """
         model       as for compile()
         loss        such as "cross_entropy", or "cross_entropy:ignore_index=0"
@@ -100,6 +101,9 @@ class Trainer:
         memory      most bytes of a step, such as "2G": working memory, parameters, moments and constants. What the
                     forward pass computes is computed again for the gradient, as far as that is needed; values stay the
                     same. 0: no limit
+        loss_scale  with precision="f16" the loss is multiplied by it before it is differentiated; it halves where a
+                    gradient is not finite. It is the tensor "train.loss_scale" of state_dict()
+        loss_scale_interval  after so many steps in a row with finite gradients the scale doubles
         batch       {name: array, or (shape, dtype)}: what a step is given, which are the model's inputs and those of
                     the loss and the metrics, such as "target". None: as the first step is
         options     as for compile(); those of cache, states and watch have no meaning here
@@ -111,7 +115,7 @@ class Trainer:
         self._options = dict(compiled, cache=None, states=[], watch=[], metrics=list(metrics), freeze=list(freeze),
                              groups=list(groups))
         self._rest = (loss, optimizer, output, float(clip_norm), float(clip_value), int(accumulate), int(seed),
-                      float(ema), init, _bytes_number("memory", memory))
+                      float(ema), init, _bytes_number("memory", memory), float(loss_scale), int(loss_scale_interval))
         self._metrics = tuple(metrics)
         self._seed = int(seed)
         self._core = None

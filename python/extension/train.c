@@ -71,17 +71,17 @@ static bool create(trainer_object *x, ek_train_options *o) {
   session_give(x->m);
   return good;
 }
-/* Trainer(module, options, batch, loss, optimizer, output, clip_norm, clip_value, accumulate, seed, ema, init, memory);
- * options: as of a module, and the lists metrics, freeze, groups */
+/* Trainer(module, options, batch, loss, optimizer, output, clip_norm, clip_value, accumulate, seed, ema, init, memory,
+ * loss_scale, loss_scale_interval); options: as of a module, and the lists metrics, freeze, groups */
 static PyObject *trainer_new(PyTypeObject *type, PyObject *args, PyObject *none) {
   PyObject *module, *dict, *batch;
   unsigned long long seed, memory;
   ek_train_options o;
   (void)none;
   ek_train_options_init(&o);
-  if (!PyArg_ParseTuple(args, "OO!O!sszddiKdzK", &module, &PyDict_Type, &dict, &PyList_Type, &batch, &o.loss,
+  if (!PyArg_ParseTuple(args, "OO!O!sszddiKdzKdi", &module, &PyDict_Type, &dict, &PyList_Type, &batch, &o.loss,
                         &o.optimizer, &o.output, &o.clip_norm, &o.clip_value, &o.accumulate, &seed, &o.ema, &o.init,
-                        &memory))
+                        &memory, &o.loss_scale, &o.loss_scale_interval))
     return NULL;
   o.seed = seed, o.memory = memory;
   const allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);

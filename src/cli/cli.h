@@ -60,6 +60,7 @@ typedef struct train_args { /* options of train and evaluate */
   strvec freeze;            /* --freeze: patterns */
   strvec groups;            /* --group: PATTERN:attribute=value,.. */
   double ema;               /* --ema; 0: none */
+  double loss_scale;        /* --loss-scale; 0: the default */
   uint64_t memory;          /* --memory: bytes; 0: no limit */
   double lr;                /* --lr */
   double clip_norm;         /* --clip-norm; 0: none */

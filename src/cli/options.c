@@ -117,6 +117,8 @@ const option options[] = {
      "how it changes: constant (default), step, exponential, cosine, one_cycle, plateau, as in cosine:warmup=100"},
     {"ema", 0, "D", O_DOUBLE, AT(train.ema), CMD_TRAIN | RARE,
      "evaluates and writes averages of the parameters over the updates, with this decay, such as 0.999"},
+    {"loss-scale", 0, "X", O_DOUBLE, AT(train.loss_scale), CMD_TRAIN | CMD_STEP | RARE,
+     "with --precision f16: the first scale of the loss (default 65536); it halves where a gradient is not finite"},
     {"epochs", 0, "N", O_COUNT, AT(train.epochs), CMD_TRAIN, "how often all samples are seen (default 10)"},
     {"validate", 0, "FRACTION|FILE", O_TEXT, AT(train.validate), CMD_TRAIN,
      "evaluates after each epoch: on this part of the samples, which is not trained on, or on other data"},

@@ -43,6 +43,7 @@ static ek_train_options trainer_options(cli *k, const ek_options *compile, const
   t.metrics = o->metrics.v, t.freeze = o->freeze.v, t.groups = o->groups.v, t.output = o->of;
   t.batch = f->batch, t.batch_count = f->n;
   t.clip_norm = o->clip_norm, t.clip_value = o->clip_value, t.accumulate = o->accumulate, t.seed = k->seed;
+  if (o->loss_scale != 0) t.loss_scale = o->loss_scale;
   t.ema = o->ema, t.memory = o->memory, t.init = (const char *const[]){"keep", "he", "xavier"}[o->init];
   return t;
 }
@@ -108,11 +109,21 @@ static ek_code tell_forms(cli *k, ek_model *model) {
         "folded or removed, and it is trained without them: export it in its training form to keep them\n");
   return EK_OK;
 }
-static void tell_output(const training *r) {
+/* Where the loss leaves out the model's last node: why, and how to have it otherwise. */
+static ek_code tell_output(const training *r, ek_model *model) {
+  cli *k = r->k;
   const char *of = ek_trainer_output(r->t);
-  if (of && !r->k->train.of)
-    say(r->k, "the loss is of %s, of which the model's last node makes its result, as %s does itself\n", of,
-        r->k->train.loss);
+  const ek_value_info *v;
+  size_t n = 0;
+  if (!of || k->train.of) return EK_OK;
+  const ek_code e = ek_model_values(model, &v, &n);
+  for (size_t i = 0; !e && i < n; i++)
+    if (v[i].output == 0)
+      say(k,
+          "note: the model ends in %s, which %.*s computes itself: the loss and the metrics are of its input, %s. The "
+          "trained model ends in %s as before; --of %s takes the loss of the model's output\n",
+          v[i].op, (int)strcspn(k->train.loss, ":"), k->train.loss, of, v[i].op, v[i].name);
+  return e;
 }
 static void tell_memory(const training *r) {
   ek_memory_use use = {.size = sizeof use};
@@ -195,8 +206,8 @@ int cmd_train(cli *k) {
   open_feeds(&r, model);
   const ek_train_options o = trainer_options(k, &compile, &r.train);
   e = ek_trainer_create(model, &o, &r.t);
+  if (!e) e = tell_output(&r, model);
   if (e) return fail(k, e);
-  tell_output(&r);
   if (k->train.memory) tell_memory(&r);
   r.nmetrics = k->train.metrics.n, r.sum = tally_new(k, r.nmetrics);
   start(&r);

@@ -568,6 +568,7 @@ static void as_in_file(pipeline *p, void *env) {
 /* The graph's initialisers are the parameters and statistics of now; inference: their averages, where there are any. */
 static void put_values(ek_trainer *t, graph *g, bool inference) {
   const size_t n = (size_t)t->made.parameters.n + t->made.statistics.n;
+  train_separate_statistics(g);
   for (size_t i = 0; i < n; i++) {
     ek_trained_kind kind;
     ek_array x;

@@ -7,6 +7,32 @@
 static bool is(const node *n, const char *op) { return !n->domain[0] && !strcmp(n->op, op); }
 
 /* ---- running statistics ---------------------------------------------------------------------- */
+enum { MEAN = 3, VARIANCE = 4 }; /* inputs of a normalisation by the batch */
+static bool has_statistics(const node *n) {
+  return is(n, "BatchNormalization") && n->in.n > VARIANCE && n->in.v[MEAN] && n->in.v[VARIANCE] &&
+         n->in.v[MEAN]->data && n->in.v[VARIANCE]->data;
+}
+/* How often nodes read the value, those of regions included. */
+static uint32_t uses_of(const graph *g, const value *v) {
+  uint32_t uses = 0;
+  for (uint32_t i = 0; i < g->nodes.n; i++) {
+    const node *n = g->nodes.v[i];
+    for (uint32_t k = 0; k < n->in.n; k++) uses += n->in.v[k] == v;
+    for (uint32_t k = 0; k < n->attrs.n; k++) uses += n->attrs.v[k].g ? uses_of(n->attrs.v[k].g, v) : 0;
+  }
+  return uses;
+}
+void train_separate_statistics(graph *g) {
+  for (uint32_t i = 0; i < g->nodes.n; i++) {
+    node *n = g->nodes.v[i];
+    for (uint32_t k = MEAN; has_statistics(n) && k <= VARIANCE; k++) {
+      const value *v = n->in.v[k];
+      if (uses_of(g, v) < 2) continue;
+      n->in.v[k] = graph_const(g, v->source, v->data);
+      n->in.v[k]->source = n->in.v[k]->name;
+    }
+  }
+}
 /* What in is from now on: a state, whose value after the run is the node's output at place `k`. */
 static void run_statistic(graph *g, node *n, uint32_t in, uint32_t k, train_made *made) {
   arena *a = ctx_arena(g->c);
@@ -21,11 +47,10 @@ static void run_statistic(graph *g, node *n, uint32_t in, uint32_t k, train_made
   graph_tie(g, n->out.v[k]->source, v->source);
 }
 static void batch_statistics(graph *g, node *n, const train_plan *p, train_made *made) {
-  value *const mean = n->in.n > 4 ? n->in.v[3] : NULL, *const var = n->in.n > 4 ? n->in.v[4] : NULL;
-  if (!mean || !var || !mean->data || !var->data || train_matches(p->freeze, mean->source)) return;
+  if (!has_statistics(n) || train_matches(p->freeze, n->in.v[MEAN]->source)) return;
   node_set_int(g, n, "training_mode", 1);
-  run_statistic(g, n, 3, 1, made);
-  run_statistic(g, n, 4, 2, made);
+  run_statistic(g, n, MEAN, 1, made);
+  run_statistic(g, n, VARIANCE, 2, made);
 }
 
 /* ---- random masks ---------------------------------------------------------------------------- */

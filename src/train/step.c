@@ -257,6 +257,7 @@ void train_build(graph *g, const train_plan *p, train_made *made) {
   builder b = {.g = g, .a = ctx_arena(g->c), .p = p, .made = made};
   *made = (train_made){0};
   b.prediction = train_tensor(b.g, b.p->output);
+  train_separate_statistics(g);
   if (!p->evaluate) {
     train_forms(g, p, made);
     const uint32_t n = made->statistics.n; /* outputs of states stay */

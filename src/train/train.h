@@ -105,6 +105,9 @@ value *train_tensor(graph *g, const char *name);
 bool train_matches(const char *const *patterns, const char *name);
 
 /* ---- forms.c: inference to training ------------------------------------------------------------ */
+/* Running statistics whose initialiser is read elsewhere, too (equal initialisers were merged), get one of their own,
+ * with the same first value, which is called NAME.1, NAME.2, .. */
+void train_separate_statistics(graph *g);
 /* Nodes that compute something else in training get that form: running statistics (tied as states), random masks. */
 void train_forms(graph *g, const train_plan *p, train_made *made);
 /* ---- gradient.c --------------------------------------------------------------------------------- */

@@ -285,6 +285,19 @@ class Fit(unittest.TestCase):
         p.w, p.b = t.state_dict()["w.ema"], mean
         self.assertAlmostEqual(loss, p.loss(d["x"], d["target"]))
 
+    def test_loss_scale(self):
+        """f16: the first scale, and after how many steps it doubles."""
+        d = {"x": data(4)["x"].astype("float32"), "target": data(4)["target"].astype("float32")}
+        t = Trainer(LINEAR.replace(b"f64", b"f32"), loss="mse", batch=d, precision="f16", loss_scale=256,
+                    loss_scale_interval=2)
+        scales = []
+        for _ in range(3):
+            scales.append(float(t.state_dict()["train.loss_scale"]))
+            t.step(d, 0.01)
+        self.assertEqual(scales, [256, 256, 512])
+        with self.assertRaisesRegex(einkorn.UsageError, "loss_scale is above 0"):
+            Trainer(LINEAR, loss="mse", batch=data(4), loss_scale=0)
+
     def test_first_values(self):
         d = data(4)
         made = lambda **more: Trainer(LINEAR, loss="mse", batch=d, **more).parameters

@@ -75,7 +75,49 @@ static void test_wrong_number(void **state) {
   ek_trainer_close(t);
   ek_session_destroy(s);
 }
+/* The operator itself, where the numbers of samples and rows are open: in each case what it is for known ones. */
+static void masks_of(ek_session *s, const int64_t n[3], const char *const *dims, double *out) {
+  static const char open[] = "graph \"open\" ir 8 opset 17 {\n  input x: f64[A, B]\n  input key: i64[K]\n"
+                             "  y = \"einkorn.train\"::dropout(x, _, key) \"y\"\n  output y\n}\n";
+  const int64_t keys[WIDTH] = {5, 17, 3, 99, 2, 8, 1, 40, 6, 11, 7, 9}, at[2] = {n[0], n[1]};
+  double in[WIDTH * WIDTH];
+  ek_model *m;
+  ek_module *code;
+  ek_run *r;
+  ek_array y;
+  ek_options o;
+  ek_options_init(&o);
+  o.dims = dims;
+  for (int i = 0; i < WIDTH * WIDTH; i++) in[i] = i + 1;
+  if (ek_load_memory(s, open, sizeof open - 1, "open", &m) || ek_compile(m, &o, &code) || ek_run_create(code, 1, &r))
+    fail_msg("%s", ek_message(s));
+  if (ek_run_set_input(r, "x", in, (size_t)(n[0] * n[1]) * sizeof *in, at, 2) ||
+      ek_run_set_input(r, "key", keys, (size_t)n[2] * sizeof *keys, n + 2, 1) || ek_run_execute(r) ||
+      ek_run_get_output(r, "y", &y))
+    fail_msg("%s", ek_run_message(r));
+  memcpy(out, y.data, y.bytes);
+  ek_module_close(code);
+}
+static void test_open_counts(void **state) {
+  /* rows, columns, samples: groups of rows, rows, columns, and where nothing fits */
+  static const int64_t cases[][3] = {{6, 4, 3}, {3, 4, 3}, {4, 3, 3}, {5, 6, 4}, {2, 3, 12}};
+  ek_session *s = ek_session_create();
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const int64_t *n = cases[i];
+    double known[WIDTH * WIDTH] = {0}, open[WIDTH * WIDTH] = {0}, sum = 0;
+    char text[3][16];
+    for (int k = 0; k < 3; k++) snprintf(text[k], sizeof text[k], "%c=%d", "ABK"[k], (int)n[k]);
+    masks_of(s, n, (const char *const[]){text[0], text[1], text[2], NULL}, known);
+    masks_of(s, n, NULL, open);
+    assert_memory_equal(known, open, sizeof open);
+    for (int k = 0; k < n[0] * n[1]; k++) sum += open[k] != 0;
+    assert_true(sum > 0 && sum < (double)(n[0] * n[1]));
+  }
+  ek_session_destroy(s);
+}
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_samples), cmocka_unit_test(test_wrong_number)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_samples), cmocka_unit_test(test_wrong_number),
+                                     cmocka_unit_test(test_open_counts)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 /* after the standard headers */
@@ -261,6 +262,45 @@ static void statistics(void **state) {
   ek_trainer_close(t);
 }
 
+/* Statistics and parameters whose equal initialisers were merged: each is what it would be alone. */
+static void shared_statistics(void **state) {
+  static const char *const texts[] = {
+      "  const one: f64[3] = [1, 1, 1]\n  const zero: f64[3] = [0, 0, 0]\n  const gain: f64[3] = [1, 1, 1]\n"
+      "  n = BatchNormalization(x, one, zero, zero, one) \"first\"\n"
+      "  m = BatchNormalization(n, gain, shift, zero, one) \"second\"\n",
+      "  const one: f64[3] = [1, 1, 1]\n  const zero: f64[3] = [0, 0, 0]\n  const gain: f64[3] = [1, 1, 1]\n"
+      "  const a: f64[3] = [0, 0, 0]\n  const b: f64[3] = [1, 1, 1]\n  const c: f64[3] = [0, 0, 0]\n"
+      "  const d: f64[3] = [1, 1, 1]\n"
+      "  n = BatchNormalization(x, one, zero, a, b) \"first\"\n"
+      "  m = BatchNormalization(n, gain, shift, c, d) \"second\"\n"};
+  static const char *const statistics[2][4] = {{"zero.1", "one.1", "zero.2", "one.2"}, {"a", "b", "c", "d"}};
+  fixture *f = *state;
+  double loss[2][4], values[2][4];
+  for (int k = 0; k < 2; k++) {
+    char text[1500];
+    snprintf(text, sizeof text,
+             "graph \"two\" ir 8 opset 17 {\n  input x: f64[N, 3]\n  const w: f64[3, 1] = [0.5, -1, 0.25]\n"
+             "  const shift: f64[3] = [0, 0.5, 1]\n%s  y: f64[N, 1] = MatMul(m, w) \"product\"\n  output y\n}\n",
+             texts[k]);
+    load(f, text);
+    ek_trainer *t = trainer(f);
+    for (int i = 0; i < 3; i++) loss[k][i] = step(f, t, 0.1);
+    for (int i = 0; i < 4; i++) values[k][i] = tensor(t, statistics[k][i])[1];
+    assert_int_equal(ek_trainer_evaluate(t, f->batch, 2, &loss[k][3]), EK_OK);
+    if (ek_trainer_save(t, OUT) || ek_load(f->s, OUT, &f->m)) fail_msg("%s", ek_message(f->s));
+    ek_trainer *u = trainer(f); /* the file says the same */
+    double again;
+    assert_int_equal(ek_trainer_evaluate(u, f->batch, 2, &again), EK_OK);
+    near(again, loss[k][3]);
+    near(tensor(u, statistics[k][2])[1], values[k][2]);
+    ek_trainer_close(u);
+    ek_trainer_close(t);
+  }
+  assert_memory_equal(loss[0], loss[1], sizeof loss[0]);
+  assert_memory_equal(values[0], values[1], sizeof values[0]);
+  assert_true(values[0][0] != values[0][2] && values[0][1] != values[0][3]);
+}
+
 /* ---- what is kept ---- */
 static void saved(void **state) {
   fixture *f = *state;
@@ -360,11 +400,10 @@ static void refused(void **state) {
 }
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-  const struct CMUnitTest tests[] = {T(plain_steps),         T(sizes_of_evaluation),
-                                     T(groups_and_momentum), T(clipped),
-                                     T(accumulated),         T(frozen),
-                                     T(statistics),          T(saved),
-                                     T(no_number),           T(refused)};
+  const struct CMUnitTest tests[] = {
+      T(plain_steps), T(sizes_of_evaluation), T(groups_and_momentum), T(clipped), T(accumulated),
+      T(frozen),      T(statistics),          T(shared_statistics),   T(saved),   T(no_number),
+      T(refused)};
 #undef T
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
