@@ -3,6 +3,8 @@
 
   bench/quantize.py agree --models FOLDER --zoo FOLDER [--write docs/quantization.md]
   bench/quantize.py budgets --models FOLDER --zoo FOLDER [--write docs/benchmarks.md]
+  bench/quantize.py weights --models FOLDER --zoo FOLDER [--write docs/quantization.md]
+  bench/quantize.py calibration --models FOLDER --zoo FOLDER
 
 agree: SQNR of the outputs of the digit classifier (mnist_cnn of --models, on its data_mnist) and of MiniLM (minilm_s32
 of --zoo, on ids of text in data_text), quantised by each method of einkorn and by onnxruntime's static quantiser, both
@@ -11,6 +13,10 @@ that of others, run by onnxruntime. Fails where einkorn is more than 0.3 dB belo
 budgets: --accuracy-budget on these and four image models of --zoo, whose weights are random, on random images; SQNR of
 samples that einkorn was not given, run by onnxruntime. Fails where a budget does not hold, or where fewer than four
 models have 80 % of their multiplications in int8.
+weights: MiniLM's weights in 4 and 3 bits by rounding, by least squares and by GPTQ, on samples that GPTQ was not given.
+Fails where GPTQ is less than 1.5 dB above rounding.
+calibration: time that ranges of 100 images take for ResNet-50, over that of 100 runs in f32, in one thread. Fails above
+1.3 for min/max, above 1.8 for histograms. Needs the package einkorn, too.
 Without --zoo (what bench/zoo.py writes) only the digit classifier. Needs numpy, onnx and onnxruntime. --einkorn: the
 program (default build/einkorn). --write puts the table into a page."""
 import argparse
@@ -206,6 +212,85 @@ def budgets(a):
             "of the multiplications | time |", "|---|---|---|---|---|---|---|---|"] + rows, wrong
 
 
+# ---- weights of a few bits -------------------------------------------------------------------------
+ABOVE = 1.5  # dB that GPTQ must be above rounding
+FORMS = (("4 bits", ()), ("4, zero points", ("--zero-points",)), ("3 bits", ("--bits", "3")),
+         ("3, zero points", ("--bits", "3", "--zero-points")))
+
+
+def run_by(einkorn, model, samples, work):
+    """The first output for each of the samples; onnxruntime takes no weights of three bits."""
+    found = []
+    for sample in samples:
+        np.savez(os.path.join(work, "in.npz"), **sample)
+        out = os.path.join(work, "out.npz")
+        subprocess.run([einkorn, "run", model, "--inputs", os.path.join(work, "in.npz"), "-q", "-o", out], check=True)
+        with np.load(out) as arrays:
+            found.append(arrays[arrays.files[0]])
+    return np.stack(found)
+
+
+def weights(a):
+    model = in_zoo(a, "minilm_s32")
+    samples = sentences(a.models, model)
+    given, unseen = samples[:48], samples[-12:]
+    want, found, wrong = outputs(model, unseen), {}, []
+    with tempfile.TemporaryDirectory() as work:
+        out = os.path.join(work, "q.onnx")
+        for form, options in FORMS:
+            for method in ("minmax", "mse", "gptq"):
+                ours(a.einkorn, model, method, False, given, out, "--scheme", "int4", *options)
+                found[method, form] = decibels(want, run_by(a.einkorn, out, unseen, work))
+            gain = found["gptq", form] - found["minmax", form]
+            if gain < ABOVE:
+                wrong.append(f"{form}: GPTQ is {gain:.1f} dB above rounding, at least {ABOVE} are expected")
+    rows = [f"| `{m}` | " + " | ".join(f"{found[m, form]:.1f}" for form, _ in FORMS) + " |"
+            for m in ("minmax", "mse", "gptq")]
+    lines = ["| method | " + " | ".join(form for form, _ in FORMS) + " |", "|---" * (len(FORMS) + 1) + "|"] + rows
+    print("\n".join(lines))
+    return lines, wrong
+
+
+# ---- calibration -----------------------------------------------------------------------------------
+IMAGES, TURNS = 100, 3
+AT_MOST = {"minmax": 1.3, "percentile": 1.8, "entropy": 1.8, "mse": 1.8}  # of the f32 runs
+
+
+def calibrating(einkorn, model, samples, method):
+    """Seconds that one sample takes: all but the first, whose run begins after the model was compiled."""
+    times = []
+
+    def progress(phase, _):
+        if phase == "calibrating":
+            times.append(time.monotonic())
+        return bool(times) and phase != "calibrating"  # what comes behind it is not run
+    with contextlib.suppress(einkorn.CancelledError):
+        einkorn.quantize(model, samples, "never.onnx", method=method, threads=1, progress=progress)
+    return (times[-1] - times[0]) / (len(times) - 1)
+
+
+def calibration(a):
+    import einkorn
+    model = in_zoo(a, "resnet50")
+    samples = images(model, IMAGES * 5 // 4)  # the last fifth gives no ranges
+    lines, wrong = ["| method | of the time in f32 |", "|---|---|"], []
+    module = einkorn.compile(model, threads=1)
+    for method, most in AT_MOST.items():
+        ratios = []
+        for _ in range(TURNS):
+            took = calibrating(einkorn, model, samples, method)
+            begun = time.monotonic()
+            for sample in samples[:IMAGES]:
+                module(**sample)
+            ratios.append(took * IMAGES / (time.monotonic() - begun))
+        ratio = float(np.median(ratios))
+        lines.append(f"| `{method}` | {ratio:.2f} |")
+        print(lines[-1], flush=True)
+        if ratio > most:
+            wrong.append(f"{method}: {ratio:.2f} times the time of the runs in f32, at most {most} are expected")
+    return lines, wrong
+
+
 def write(page, key, lines):
     with open(page) as f:
         text = f.read()
@@ -217,7 +302,7 @@ def write(page, key, lines):
         f.write(head + begin + "\n" + "\n".join(lines) + "\n\n" + end + rest.split(end)[1])
 
 
-TABLES = {"agree": agree, "budgets": budgets}
+TABLES = {"agree": agree, "budgets": budgets, "weights": weights, "calibration": calibration}
 
 
 def main():
