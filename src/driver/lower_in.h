@@ -140,6 +140,9 @@ void low_growing_guards(low *L);                            /* what must be so o
 void low_state_sizes(low *L, const graph *g);
 void low_states(low *L, const graph *g); /* the module's states; its inputs and outputs are there */
 
+/* lower_requantize.c: a state's new value is the codes of its old one, as far as it computes these again */
+void low_requantize(low *L, const arg *in, const arg *out);
+
 /* lower_open.c: lists that only the run knows */
 bool low_pack(low *L, const node *n, uint32_t block, known *l); /* makes l an open list; false: an error */
 void low_open_at(low *L, node *n, uint32_t block, known *l);

@@ -196,6 +196,7 @@ void low_state_sizes(low *L, const graph *g) {
   for (uint32_t i = 0; i < g->states.n; i++) {
     const arg *in = low_value(L, g->states.v[i].in), *out = low_value(L, g->states.v[i].out);
     const low_growth *k = in && out ? low_grows(L, g->states.v[i].in) : NULL;
+    if (in && out) low_requantize(L, in, out);
     if (k) grow(L, &g->states.v[i], k);
     for (uint32_t d = 0; in && out && in->rank == out->rank && d < in->rank; d++) {
       const sz diff = sym_canon(L->c, sym_sub(L->c, out->shape[d], in->shape[d]));

@@ -108,3 +108,29 @@ def cache_in_bytes(net):
     attend(net, x, q, *whole, pos)
     return [[x, pos, *(net.ints(-128, 128, *c.shape, dtype=np.int8) for c in caches)]
             for x, pos, *caches in steps(net, *shape)]
+
+
+@model("step of a decoder with caches in bytes that are written as floats: QuantizeLinear of all that "
+       "DequantizeLinear, TensorScatter (keys) and ScatterND (values) give; keys are read behind it, values before; "
+       "symbolic length", opset=24)
+def cache_requantized(net):
+    x, pos = net.input("x", F32, 1, 1, WIDTH), net.input("pos", I64, 1)
+    shape = (1, HEADS, "L", EACH)
+    q = projections(net, x)[0]
+    row = net.op("Reshape", x, [1, HEADS, 1, EACH])
+    scale, zero = np.float32(0.01), np.int8(3)
+    old = net.op("DequantizeLinear", net.input("past_keys", I8, *shape), scale, zero)
+    new = net.op("QuantizeLinear", net.op("TensorScatter", old, row, pos), scale, zero, out="keys")
+    keys = net.op("DequantizeLinear", new, scale, zero)
+    numbers = net.uniform(0.005, 0.01, EACH), net.ints(-8, 9, EACH, dtype=np.int8)
+    old = net.op("DequantizeLinear", net.input("past_values", I8, *shape), *numbers, axis=3)
+    rows = net.op("Reshape", x, [1, HEADS, EACH])
+    turned = net.op("ScatterND", net.op("Transpose", old, perm=[2, 0, 1, 3]), net.op("Unsqueeze", pos, [1]),
+                    net.op("Unsqueeze", rows, [0]))
+    values = net.op("Transpose", turned, perm=[1, 2, 0, 3])
+    net.op("QuantizeLinear", values, *numbers, axis=3, out="values")
+    net.output("keys", I8, *shape)
+    net.output("values", I8, *shape)
+    attend(net, x, q, keys, values, pos)
+    return [[x, pos, *(net.ints(-128, 128, *c.shape, dtype=np.int8) for c in caches)]
+            for x, pos, *caches in steps(net, *shape)]
