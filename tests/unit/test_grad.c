@@ -1018,6 +1018,16 @@ static void stated_twice(void **state) {
     assert_true(fabs(got[1][i] - wv[i] * slope) < 1e-12);
   }
 }
+static void zero_norms(void **state) { /* a norm has a kink at 0: the derivative counts as 0, as its differences do */
+  ctx *c = *state;
+  oplib *lib = library(c);
+  static const int64_t two[] = {2, 2};
+  given x[] = {RANGE(0, 0, 1, 2, 3, 3)};
+  op(c, lib, "ReduceL2", x, 1, NULL, 0, 1);
+  op(c, lib, "GlobalLpPool", x, 1, NULL, 0, 1);
+  op(c, lib, "GlobalLpPool", x, 1, (sattr[]){ai("p", 3)}, 1, 1);
+  op(c, lib, "LpPool", x, 1, (sattr[]){al("kernel_shape", two, 2)}, 1, 1);
+}
 static void zero_power(void **state) { /* x**p by x and then by p, at p = 0: x**(p - 1) * (1 + p * log(x)) = 1/x */
   ctx *c = *state;
   static const char source[] = IN("x", "") IN("p", "") "stage y: f64 [] = pow(x[], p[])\n" OUT;
@@ -1042,7 +1052,7 @@ int main(void) {
       T(by_hand),      T(short_sums),  T(updates),      T(recurrences), T(second),       T(combining),
       T(control),      T(refused),     T(elementwise),  T(products),    T(convolutions), T(pools),
       T(rows),         T(normalised),  T(moved),        T(indexed),     T(over_time),    T(others),
-      T(contractions), T(with_stated), T(stated_twice), T(zero_power),
+      T(contractions), T(with_stated), T(stated_twice), T(zero_power),  T(zero_norms),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
