@@ -265,6 +265,14 @@ static void tables(lmodule *m, lfunc *f, lbuild *b, const target *t) {
   odd = lb_cmp(b, OP_NE, lb_op(b, OP_BAND, lt(ET_U8, 16), i, lb_const(b, lt(ET_U8, 16), (scalar){.i = 1}), 0),
                lb_const(b, lt(ET_U8, 16), (scalar){.i = 0}));
   lb_store(b, y, lb_int(b, 128), lb_gather(b, lt(ET_I8, 16), p, i, odd));
+  for (unsigned lanes = 4, at = 0; lanes <= 64; at += lanes, lanes *= 2) { /* places made of more bits */
+    const lv wide = lb_op(b, OP_CAST, lt(ET_I32, (uint16_t)lanes),
+                          lb_load(b, lt(ET_U8, (uint16_t)lanes), ix, lb_int(b, at)), 0, 0),
+             more = lb_op(b, OP_MUL, lt(ET_I32, (uint16_t)lanes), wide,
+                          lb_const(b, lt(ET_I32, (uint16_t)lanes), (scalar){.i = -259}), 0),
+             place = lb_op(b, OP_CAST, lt(ET_U8, (uint16_t)lanes), more, 0, 0);
+    lb_store(b, y, lb_int(b, 144 + at), lb_gather(b, lt(ET_I8, (uint16_t)lanes), p, place, 0));
+  }
 }
 /* Elements of 8, 16 and 32 bits at places that are i32. */
 static void wide_tables(lmodule *m, lfunc *f, lbuild *b, const target *t) {
@@ -307,11 +315,12 @@ static void test_tables(void **s) {
   for (int i = 0; i < 256; i++) p[i] = (int8_t)(i * 37 + 11);
   for (int i = 0; i < 144; i++) ix[i] = (uint8_t)(i * 73 + 5);
   EVERYWHERE_AND_C {
-    int8_t y[144];
+    int8_t y[268];
     memset(y, 0, sizeof y);
     run_on(ti, l, tables, (int64_t[]){ARG(p), ARG(ix), ARG(y)}, 1);
     for (int i = 0; i < 124; i++) assert_int_equal(y[i], p[ix[i]]);
     for (int i = 128; i < 144; i++) assert_int_equal(y[i], ix[i] & 1 ? p[ix[i]] : 0);
+    for (int i = 0; i < 124; i++) assert_int_equal(y[144 + i], p[-259 * ix[i] & 255]);
   }
 }
 

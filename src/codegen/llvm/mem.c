@@ -177,7 +177,11 @@ static LLVMValueRef all_lanes(em *e, unsigned lanes) {
   for (unsigned l = 0; l < lanes; l++) one[l] = LLVMConstInt(e->i1, 1, 0);
   return LLVMConstVector(one, lanes);
 }
-static bool permutes_bytes(const target *t) { return t->vector_bits == 512 && strstr(t->required, "avx512vbmi"); }
+/* Does i read bytes of a table of 256, at places that bytes say, by permutations of the table? */
+static bool permutes(const em *e, const linst *i, LLVMValueRef mask) {
+  return e->t->vector_bits == 512 && i->kind == L_GATHER && !mask && i->type.lanes > 1 && i->type.lanes <= 64 &&
+         et_bytes((etype)i->type.elem) == 1 && li(e->f, i->b)->type.elem == ET_U8;
+}
 /* Bytes of a table of 256 at places that bytes say: a permutation of two halves of 64 bytes for each value of the
  * index' highest bit. */
 static LLVMValueRef table_bytes(em *e, const linst *i) {
@@ -200,14 +204,46 @@ static LLVMValueRef table_bytes(em *e, const linst *i) {
                r = LLVMBuildSelect(e->b, high, half[1], half[0], "");
   return LLVMBuildShuffleVector(e->b, r, LLVMGetPoison(all), LLVMConstVector(lane, lanes), "");
 }
+/* The same where 32 bits are permuted, not bytes, 16 places at a time: the word of a place is turned until its byte is
+ * the lowest one. */
+static LLVMValueRef table_words(em *e, const linst *i) {
+  const unsigned lanes = i->type.lanes;
+  LLVMTypeRef all = LLVMVectorType(e->i32, 16), bytes = LLVMVectorType(e->i8, 16);
+  LLVMValueRef part[4], half[2], r = LLVMGetPoison(LLVMVectorType(e->i8, lanes)), none = LLVMGetPoison(bytes);
+  for (unsigned k = 0; k < 4; k++) {
+    LLVMValueRef off = LLVMConstInt(e->i64, k * 64, 0);
+    part[k] = LLVMBuildLoad2(e->b, all, LLVMBuildGEP2(e->b, e->i8, e->val[i->a], &off, 1, ""), "");
+    LLVMSetAlignment(part[k], 1);
+    tag(e, part[k], i->a, true);
+  }
+  for (unsigned q = 0; q < lanes; q += 16) {
+    LLVMValueRef lane[64], at = e->val[i->b];
+    for (unsigned l = 0; l < 16; l++) lane[l] = LLVMConstInt(e->i32, (q + l) % lanes, 0);
+    at = LLVMBuildShuffleVector(e->b, at, LLVMGetPoison(LLVMTypeOf(at)), LLVMConstVector(lane, 16), "");
+    LLVMValueRef high = LLVMBuildICmp(e->b, LLVMIntSLT, at, LLVMConstNull(bytes), ""),
+                 place = LLVMBuildZExt(e->b, at, all, ""),
+                 word = LLVMBuildLShr(e->b, place, em_splat(e, LLVMConstInt(e->i32, 2, 0), 16), "");
+    for (unsigned k = 0; k < 2; k++) {
+      LLVMValueRef a[3] = {part[2 * k], word, part[2 * k + 1]};
+      half[k] = em_intrin(e, "llvm.x86.avx512.vpermi2var.d.512", NULL, 0, a, 3);
+    }
+    LLVMValueRef both = LLVMBuildSelect(e->b, high, half[1], half[0], ""),
+                 turn[3] = {both, both, LLVMBuildShl(e->b, place, em_splat(e, LLVMConstInt(e->i32, 3, 0), 16), "")},
+                 found = LLVMBuildTrunc(e->b, em_intrin(e, "llvm.fshr", &all, 1, turn, 3), bytes, "");
+    for (unsigned l = 0; l < 64; l++) lane[l] = LLVMConstInt(e->i32, l % 16, 0);
+    found = LLVMBuildShuffleVector(e->b, found, none, LLVMConstVector(lane, lanes), "");
+    for (unsigned l = 0; l < lanes; l++) lane[l] = LLVMConstInt(e->i32, l >= q && l < q + 16 ? lanes + l : l, 0);
+    r = LLVMBuildShuffleVector(e->b, r, found, LLVMConstVector(lane, lanes), "");
+  }
+  return r;
+}
 LLVMValueRef em_load(em *e, const linst *i) {
   etype t = (etype)i->type.elem;
   unsigned lanes = i->type.lanes, align = i->align ? i->align : et_bytes(t);
   LLVMTypeRef mt = em_mem(e, t), vt = em_vec(mt, lanes);
   bool indexed = i->kind == L_GATHER;
   LLVMValueRef m = active(e, i), v;
-  if (indexed && li(e->f, i->b)->type.elem == ET_U8 && et_bytes(t) == 1 && lanes <= 64 && !m && permutes_bytes(e->t))
-    return table_bytes(e, i);
+  if (permutes(e, i, m)) return strstr(e->t->required, "avx512vbmi") ? table_bytes(e, i) : table_words(e, i);
   if (indexed || i->stride) {
     LLVMTypeRef over[2] = {vt, LLVMVectorType(e->ptr, lanes)};
     LLVMValueRef a[4] = {addresses(e, i, indexed), LLVMConstInt(e->i32, et_bytes(t), 0), m ? m : all_lanes(e, lanes),

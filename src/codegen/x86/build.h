@@ -192,6 +192,8 @@ void xg_saturate(sel *e, lv v, const linst *i);
 lv xg_rounded(const sel *e, const linst *i);
 /* memory.c */
 void xg_load(sel *e, lv v, const linst *i);
+/* The places in a table of bytes as i32, which are read instead of their conversion to u8; 0: they are not. */
+lv xg_places(const sel *e, const linst *i);
 void xg_store(sel *e, const linst *i);
 void xg_prefetch(sel *e, const linst *i);
 bool xg_can_broadcast(const x86_code *x, unsigned op, unsigned bytes); /* allocate.c */

@@ -185,6 +185,7 @@ enum {
   X(SRLVW, 2, 1, 0x10, 1, S_3, T_FULL, E, INTBW) \
   X(SRLVD, 2, 1, 0x45, 0, S_3, T_FULL, 0, AVX2) \
   X(SRLVQ, 2, 1, 0x45, 1, S_3, T_FULL, W, AVX2) \
+  X(RORVD, 2, 1, 0x14, 0, S_3, T_FULL, E, FLOAT) \
   X(SRAVW, 2, 1, 0x11, 1, S_3, T_FULL, E, INTBW) \
   X(SRAVD, 2, 1, 0x46, 0, S_3, T_FULL, 0, AVX2) \
   X(SRAVQ, 2, 1, 0x46, 1, S_3, T_FULL, E, INT) \

@@ -186,6 +186,16 @@ static amem spread_at(const spread *o, unsigned q) {
                 .index = o->index[q],
                 .disp = o->disp + (int32_t)(o->step * q)};
 }
+/* Does i read bytes of a table of 256, at places that bytes say, by permutations of the table? */
+static bool permutes(const sel *e, const linst *i) {
+  return e->avx512 && i->kind == L_GATHER && !i->mask && i->type.lanes > 1 && i->type.lanes <= 64 &&
+         et_bytes((etype)i->type.elem) == 1 && i->type.elem != ET_BOOL && li(e->f, i->b)->type.elem == ET_U8;
+}
+lv xg_places(const sel *e, const linst *i) {
+  if (e->vbmi || !permutes(e, i)) return 0;
+  const linst *x = li(e->f, i->b);
+  return x->kind == L_OP && x->op == OP_CAST && li(e->f, x->a)->type.elem == ET_I32 ? x->a : 0;
+}
 /* Bytes of a table of 256 at places that bytes say: a permutation of two halves of 64 bytes for each value of the
  * index' highest bit. */
 static void table_bytes(sel *e, lv v, const linst *i) {
@@ -204,6 +214,47 @@ static void table_bytes(sel *e, lv v, const linst *i) {
   xg_emit(e, (mi){.op = V_TESTMB, .vl = VL512, .d = high, .a = at, .b = xg_pool_vector(e, top, VL512)});
   xg_emit(e, (mi){.op = V_BLENDMB, .vl = VL512, .d = d, .k = high, .a = half[0], .b = half[1]});
   xg_result(e, v, 1, &d);
+}
+/* The same where 32 bits are permuted, not bytes, for 16 places, of which 8 bits count: the word of a place is turned
+ * until its byte is the lowest one. word: the table in four parts. */
+static vr sixteen_bytes(sel *e, vr at, const form word[4]) {
+  const vr quarter = xg_new(e, RV, VL512), bits = xg_new(e, RV, VL512), high = xg_new(e, RK, 0),
+           both = xg_new(e, RV, VL512), turned = xg_new(e, RV, VL512), d = xg_new(e, RV, VL128);
+  vr half[2];
+  xg_emit(e, (mi){.op = V_SRLD, .vl = VL512, .d = quarter, .b = at, .imm = 2});
+  for (unsigned k = 0; k < 2; k++) {
+    const vr first = xg_new(e, RV, VL512);
+    half[k] = xg_new(e, RV, VL512);
+    xg_emit(e, (mi){.op = V_LD, .vl = VL512, .d = first, .m = xg_address(e, &word[2 * k])});
+    xg_emit(e, (mi){.op = V_MOVV, .vl = VL512, .d = half[k], .b = quarter});
+    const amem next = xg_address(e, &word[2 * k + 1]);
+    xg_emit(e, (mi){.op = V_PERMI2D, .vl = VL512, .d = half[k], .a = first, .m = next, .flags = F_RMW});
+  }
+  xg_emit(e, (mi){.op = V_TESTMD, .vl = VL512, .d = high, .a = at, .b = xg_splat_bits(e, 0x80, 4, VL512)});
+  xg_emit(e, (mi){.op = V_BLENDMD, .vl = VL512, .d = both, .k = high, .a = half[0], .b = half[1]});
+  xg_emit(e, (mi){.op = V_SLLD, .vl = VL512, .d = bits, .b = at, .imm = 3}); /* of which 5 bits count */
+  xg_emit(e, (mi){.op = V_RORVD, .vl = VL512, .d = turned, .a = both, .b = bits});
+  xg_emit(e, (mi){.op = V_MOVDB, .vl = VL512, .d = d, .a = turned});
+  return d;
+}
+static void table_words(sel *e, lv v, const linst *i, const shp *s) {
+  const form from = xg_form(e, i->a);
+  const unsigned n = (s->lanes + 15u) / 16;
+  const lv wide = xg_places(e, i);
+  form word[4];
+  vr p[4];
+  for (unsigned k = 0; k < 4; k++) {
+    const form by = xg_const(64 * k);
+    word[k] = xg_add(e, &from, &by, 1);
+  }
+  for (unsigned q = 0; q < n; q++) {
+    const vr at = wide ? xg_part(e, wide, q) : xg_new(e, RV, VL512);
+    if (!wide)
+      xg_emit(e, (mi){.op = V_ZXBD, .vl = VL512, .d = at, .b = xg_sub(e, xg_part(e, i->b, 0), s->vl, q * 16, 16)});
+    p[q] = sixteen_bytes(e, at, word);
+  }
+  const vr all = xg_join(e, p, n, 16);
+  xg_result(e, v, 1, &all);
 }
 /* Elements of at most 32 bits, by indices of 32 bits: each index leaves its vector, and each element enters another. */
 static void each_place(sel *e, lv v, const linst *i, const shp *s) {
@@ -239,8 +290,11 @@ static void gather(sel *e, lv v, const linst *i, const shp *s) {
     each_place(e, v, i, s);
     return;
   }
-  if (e->vbmi && s->cls == RV && s->bytes == 1 && s->n == 1 && !i->mask && li(e->f, i->b)->type.elem == ET_U8) {
-    table_bytes(e, v, i);
+  if (permutes(e, i)) {
+    if (e->vbmi)
+      table_bytes(e, v, i);
+    else
+      table_words(e, v, i, s);
     return;
   }
   if (!spread_of(e, i, s, &o)) {

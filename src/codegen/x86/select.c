@@ -30,6 +30,11 @@ static lv first_operand(const sel *e, const linst *i) {
   const lv rounded = xg_rounded(e, i);
   return xg_extreme(e->f, i) ? 0 : rounded ? rounded : i->a;
 }
+/* The second one: what becomes a place in a table is read by the table. */
+static lv second_operand(const sel *e, const linst *i) {
+  const lv places = xg_places(e, i);
+  return places ? places : i->b;
+}
 /* Values that nobody reads are not made. Operands have lower numbers than what is made from them. */
 static void bury(sel *e) {
   const lfunc *f = e->f;
@@ -41,7 +46,7 @@ static void bury(sel *e) {
                   i->kind == L_LOAD || i->kind == L_GATHER || i->kind == L_GET || i->kind == L_SHUFFLE ||
                   i->kind == L_LOOKUP || i->kind == L_EXTRACT || i->kind == L_HREDUCE || i->kind == L_OFFSET;
       if (turn && pure && !n[v]) e->dead[v] = true;
-      lv x[6] = {first_operand(e, i), i->b, i->c, i->mask, i->count, i->stride};
+      lv x[6] = {first_operand(e, i), second_operand(e, i), i->c, i->mask, i->count, i->stride};
       for (int k = 0; k < 6; k++)
         if (x[k] && (!turn || e->dead[v])) n[x[k]] += turn ? UINT32_MAX : 1;
       if (!turn && (i->kind == L_CALL || i->kind == L_PARALLEL || i->kind == L_INTRIN))
@@ -72,8 +77,8 @@ static void look(survey *s, uint32_t block) {
     s->stack[d] = (spot){block, j};
     s->block[v] = block, s->at[v] = j;
     if (s->e->dead[v]) continue;
-    used(s, first_operand(s->e, i), v), used(s, i->b, v), used(s, i->c, v), used(s, i->mask, v), used(s, i->count, v),
-        used(s, i->stride, v);
+    used(s, first_operand(s->e, i), v), used(s, second_operand(s->e, i), v), used(s, i->c, v), used(s, i->mask, v),
+        used(s, i->count, v), used(s, i->stride, v);
     if (i->kind == L_CALL || i->kind == L_PARALLEL || i->kind == L_INTRIN)
       for (uint32_t k = 0; k < i->nargs; k++) used(s, i->args[k], v);
     if (i->body) look(s, i->body);
