@@ -1,8 +1,9 @@
 /* What is trained? The initialisers of floats that the loss depends on. Not among them: constants that the model writes
  * as nodes; numbers without an axis (an epsilon, an exponent); what an operator takes as sizes, such as Resize's
- * scales; and what a pattern of the user keeps. */
+ * scales; masks, which have infinite elements; and what a pattern of the user keeps. */
 #include "train/train.h"
 #include <fnmatch.h>
+#include <math.h>
 #include <string.h>
 
 bool train_matches(const char *const *patterns, const char *name) {
@@ -22,6 +23,18 @@ static bool is_static(const graph *g, const value *v, const oplib *lib) {
       if (n->attrs.v[k].g && is_static(n->attrs.v[k].g, v, lib)) return true;
   }
   return false;
+}
+/* No update leads back from an infinite element. But NaN is the fault of the model, which is trained so that its first
+ * step fails with the name. */
+static bool is_mask(const ndarray *x) {
+  const uint32_t bytes = et_bytes(x->type);
+  bool infinite = false;
+  for (size_t i = 0; i < x->bytes / bytes; i++) {
+    const double v = et_load(x->type, (const uint8_t *)x->data + i * bytes).f;
+    if (isnan(v)) return false;
+    infinite |= isinf(v) != 0;
+  }
+  return infinite;
 }
 /* A pattern that fits nothing is a mistake of the user. */
 static void check_patterns(graph *g, const train_plan *p) {
@@ -47,7 +60,7 @@ train_values train_parameters(graph *g, const train_plan *p, train_made *made) {
   for (uint32_t i = 0; i < g->values.n; i++) {
     value *v = g->values.v[i];
     if (!v->data || v->def || v->literal || et_kind(v->type) != K_FLOAT || !v->rank || !graph_needs(needed, v) ||
-        is_static(g, v, p->lib))
+        is_static(g, v, p->lib) || is_mask(v->data))
       continue;
     const bool keep = train_matches(p->freeze, v->source);
     if (keep)

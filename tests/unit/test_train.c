@@ -239,6 +239,26 @@ static void frozen(void **state) {
   assert_int_equal(ek_trainer_create(f->m, &f->o, &t), EK_USAGE);
   assert_non_null(strstr(ek_message(f->s), "nothing to train"));
 }
+static void masks(void **state) { /* a mask is no parameter, and neither the loss nor its gradient becomes NaN by it */
+  static const char masked[] = "graph \"masked\" ir 8 opset 17 {\n"
+                               "  input x: f64[N, 3]\n"
+                               "  const w: f64[3] = [0.5, -1, 0.25]\n"
+                               "  const mask: f64[3] = [0, -inf, 0]\n"
+                               "  const axis: i64[1] = [1]\n"
+                               "  h: f64[N, 3] = Mul(x, w) \"scale\"\n"
+                               "  m: f64[N, 3] = Add(h, mask) \"mask\"\n"
+                               "  p: f64[N, 3] = Softmax(m) \"share\"\n"
+                               "  y: f64[N, 1] = ReduceMax(p, axis) \"most\"\n"
+                               "  output y\n}\n";
+  fixture *f = *state;
+  load(f, masked);
+  f->o.optimizer = "sgd";
+  ek_trainer *t = trainer(f);
+  assert_int_equal(ek_trainer_tensors(t), 1); /* w */
+  const double first = step(f, t, 0.1);
+  assert_true(step(f, t, 0.1) < first && tensor(t, "w")[1] == -1);
+  ek_trainer_close(t);
+}
 
 /* ---- forms for training ---- */
 static void statistics(void **state) {
@@ -401,9 +421,8 @@ static void refused(void **state) {
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
   const struct CMUnitTest tests[] = {
-      T(plain_steps), T(sizes_of_evaluation), T(groups_and_momentum), T(clipped), T(accumulated),
-      T(frozen),      T(statistics),          T(shared_statistics),   T(saved),   T(no_number),
-      T(refused)};
+      T(plain_steps), T(sizes_of_evaluation), T(groups_and_momentum), T(clipped), T(accumulated), T(frozen),
+      T(masks),       T(statistics),          T(shared_statistics),   T(saved),   T(no_number),   T(refused)};
 #undef T
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
