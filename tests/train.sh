@@ -86,7 +86,7 @@ images="images=$digits/train-images.idx,y=$digits/train-labels.idx"
 plain=(train "$digits/digits.onnx" --data "$images" --standardize --loss cross_entropy --metric accuracy --epochs 2)
 says 0 'note: the model ends in Softmax, which cross_entropy computes itself: .* its input, logits.*--of scores ' \
   "${plain[@]}" --epochs 1 -o digits.onnx
-says 0 'epoch 2/2: loss 0.[0-3].*, accuracy 0.9' "${plain[@]}" --lr 0.003 --checkpoints z -o digits.onnx
+says 0 'epoch 2/2: loss 0.[0-3].*, accuracy 0.9' "${plain[@]}" --lr 0.003 --checkpoints z -o standard.onnx
 says 0 'epoch 2/2: loss 1[.]' "${plain[@]}" --of scores --lr 0.003 --checkpoints softmax -o digits.onnx
 says 0 'epoch 4/4: loss 0.[0-3].*, accuracy 0.9' "${plain[@]}" --epochs 4 --init he --lr 0.003 --checkpoints he -o \
   digits.onnx
@@ -116,6 +116,33 @@ for i in $(seq 100); do [ -e stopped/best.safetensors ] && break; sleep 0.1; don
 kill -TERM $pid; wait $pid
 if [ $? -eq 130 ] && ls stopped/step-*.safetensors >/dev/null; then ok; else bad 'SIGTERM ends with a checkpoint'; fi
 says 0 'continues stopped/step-' "${learn[@]}" --epochs 1 --resume stopped -o stopped.onnx
+
+# ---- standardization and the texts of classes are part of the model ----
+awk -F, 'NR == 1 { print; next } { print 1000 + 50*$1 "," $2/100 "," $3 }' points.csv >raw.csv
+raw=(train points.graph --loss cross_entropy --metric accuracy --batch 16 --lr 0.02 --epochs 20 --standardize)
+says 0 'epoch 20/20: .*validation: loss 0.[01]' "${raw[@]}" --data raw.csv --validate 0.25 --augment noise:0.1 -o \
+  raw.onnx
+says 0 '400 samples, loss 0.[01].*, accuracy 0.9[5-9]' evaluate raw.onnx --data raw.csv --loss cross_entropy --metric \
+  accuracy
+says 0 'einkorn.classes.target: ."above","below".' info raw.onnx
+says 0 '"einkorn.standardized": "x"' info raw.onnx --json
+grep -E 'side|below' raw.csv >below.csv # 0 in a file of its own
+says 0 'accuracy 0.9[0-9]|accuracy 1' evaluate raw.onnx --data below.csv --loss cross_entropy --metric accuracy
+says 0 'are numbered as sorted: 0 below' evaluate points.graph --data below.csv --loss cross_entropy
+sed 's/below/beneath/' raw.csv >beneath.csv
+says 1 "not trained on the class 'beneath'; its classes are 0 above, 1 below" evaluate raw.onnx --data beneath.csv \
+  --loss cross_entropy
+says 0 'other classes .0 above, 1 below.: they are numbered anew: 0 above, 1 beneath' train raw.onnx --data \
+  beneath.csv --loss cross_entropy --epochs 1 -o beneath.onnx
+says 2 'standardizes its input x already' train raw.onnx --data raw.csv --loss cross_entropy --standardize -o twice.onnx
+says 0 'epoch 1/1: loss 0.[01]' train raw.onnx --data raw.csv --loss cross_entropy --epochs 1 -o further.onnx
+says 0 'Sub.x, .x.mean' show further.onnx
+says 2 'of another training: its standardize is' "${raw[@]}" --data points.csv --validate 0.25 --resume \
+  raw.checkpoints -o raw.onnx
+says 2 'of another training: its classes is' "${raw[@]}" --data beneath.csv --validate 0.25 --resume raw.checkpoints \
+  -o raw.onnx
+says 0 '^kernels: ' compile points.graph --train cross_entropy --data raw.csv --batch 16 --standardize -o step.c
+says 0 'accuracy 0.9' evaluate standard.onnx --data "$images" --loss cross_entropy --metric accuracy
 
 # ---- the same bits with any number of threads ----
 for n in 1 2 3; do says 0 'written' "${plain[@]}" --of logits --reproducible --threads $n -o threads$n.onnx; done

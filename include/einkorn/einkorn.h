@@ -185,6 +185,14 @@ EK_API int32_t ek_model_outputs(const ek_model *m); /* how many */
 EK_API ek_code ek_model_input(ek_model *m, int32_t i, ek_tensor_info *out);
 /* what output i is; the first call infers all shapes, and may fail as ek_compile does */
 EK_API ek_code ek_model_output(ek_model *m, int32_t i, ek_tensor_info *out);
+/* What the file says beside the model (metadata_props); a trained model's say which class each text of its data is
+ * (docs/training.md) */
+typedef struct ek_metadata {
+  const char *key;  /* what it is about */
+  const char *text; /* what it says */
+} ek_metadata;
+/* all entries, in the file's order; they live as long as the model */
+EK_API ek_code ek_model_metadata(ek_model *m, const ek_metadata **entries, size_t *n);
 /* What the model computes: each tensor, in the order of the nodes, that its outputs need. */
 typedef struct ek_value_info {
   const char *name; /* name of the tensor */
@@ -701,6 +709,14 @@ EK_API ek_code ek_quantize(ek_model *m, const ek_quantize_options *o, const char
  * and einkorn.metric_value (docs/training.md).
  */
 typedef struct ek_trainer ek_trainer;
+/* An input that the model standardizes: (x - mean)/deviation. There is one number of each for every place of the first
+ * axes of a sample, so many axes that it is `count` places: of images [3, 32, 32] 1, 3, 96 or 3072. */
+typedef struct ek_standardization {
+  const char *input;       /* name of an input of floats, which the batch has */
+  const double *mean;      /* in the units of the input */
+  const double *deviation; /* in these units, above 0 */
+  size_t count;            /* how many there are of each */
+} ek_standardization;
 typedef struct ek_train_options {
   size_t size;               /* sizeof(ek_train_options): set by ek_train_options_init */
   const ek_options *options; /* how the step is compiled; NULL: the defaults */
@@ -749,6 +765,13 @@ typedef struct ek_train_options {
    * (ek_memory_use.repeated_cost); losses and parameters stay as they are, bit for bit. EK_MEMORY where the step cannot
    * keep within it: the message says what was reached. 0 (default): no limit */
   uint64_t memory;
+  /* Inputs that are standardized. It becomes part of the model: a step, the evaluation and the model that is saved take
+   * raw values. The metadata einkorn.standardized of what is saved name them; EK_USAGE where the model's do so
+   * already. */
+  const ek_standardization *standardize;
+  size_t standardize_count; /* how many; 0 (default): none */
+  /* "KEY=TEXT", NULL-terminated: metadata of the model that is saved, beside those that it has; NULL (default): none */
+  const char *const *metadata;
 } ek_train_options;
 EK_API void ek_train_options_init(ek_train_options *o);                     /* the defaults */
 EK_API void ek_train_options_init_sized(ek_train_options *o, size_t bytes); /* the same of a struct of so many bytes */

@@ -80,7 +80,7 @@ class Trainer:
 
     def __init__(self, model, *, loss, optimizer="adamw", metrics=(), output=None, freeze=(), groups=(), clip_norm=0.0,
                  clip_value=0.0, accumulate=1, seed=0, ema=0.0, init=None, memory=0, loss_scale=65536.0,
-                 loss_scale_interval=2000, batch=None, **options):
+                 loss_scale_interval=2000, standardize=None, metadata=None, batch=None, **options):
         """
         model       as for compile()
         loss        such as "cross_entropy", or "cross_entropy:ignore_index=0"
@@ -104,6 +104,9 @@ class Trainer:
         loss_scale  with precision="f16" the loss is multiplied by it before it is differentiated; it halves where a
                     gradient is not finite. It is the tensor "train.loss_scale" of state_dict()
         loss_scale_interval  after so many steps in a row with finite gradients the scale doubles
+        standardize  {input: (mean, deviation)}: the model begins with (x - mean)/deviation; these are numbers, or
+                    arrays with an element for each feature or channel; so does what save() writes
+        metadata    {key: text} that save() writes beside the model
         batch       {name: array, or (shape, dtype)}: what a step is given, which are the model's inputs and those of
                     the loss and the metrics, such as "target". None: as the first step is
         options     as for compile(); those of cache, states and watch have no meaning here
@@ -113,9 +116,10 @@ class Trainer:
         compiled = _options(**options)
         self._module = Module(model, dict(compiled, load=True, cache=None))
         self._options = dict(compiled, cache=None, states=[], watch=[], metrics=list(metrics), freeze=list(freeze),
-                             groups=list(groups))
+                             groups=list(groups), metadata=["%s=%s" % row for row in (metadata or {}).items()])
         self._rest = (loss, optimizer, output, float(clip_norm), float(clip_value), int(accumulate), int(seed),
-                      float(ema), init, _bytes_number("memory", memory), float(loss_scale), int(loss_scale_interval))
+                      float(ema), init, _bytes_number("memory", memory), float(loss_scale), int(loss_scale_interval),
+                      _standards(standardize or {}))
         self._metrics = tuple(metrics)
         self._seed = int(seed)
         self._core = None
@@ -294,6 +298,19 @@ class Trainer:
 
     def __exit__(self, *_):
         self.close()
+
+
+def _standards(standardize):
+    """{input: (mean, deviation)} as the C library takes it."""
+    rows = []
+    for name, pair in standardize.items():
+        try:
+            mean, deviation = numpy.broadcast_arrays(*(numpy.asarray(x, numpy.float64) for x in pair))
+            rows.append((name, mean.ravel().tolist(), deviation.ravel().tolist()))
+        except (TypeError, ValueError) as error:
+            raise UsageError("standardize: %r: (mean, deviation) is expected, as numbers or arrays of one shape: %s"
+                             % (name, error)) from None
+    return rows
 
 
 def _type_and_shape(name, given):

@@ -55,12 +55,50 @@ static bool read_batch(trainer_object *x, PyObject *list) {
   }
   return true;
 }
+/* The numbers of a sequence, for PyMem_Free; NULL: an error is set. */
+static double *numbers_of(PyObject *list, size_t *n) {
+  PyObject *all = PySequence_Tuple(list);
+  if (!all) return NULL;
+  *n = (size_t)PyTuple_Size(all);
+  double *out = PyMem_Calloc(*n + 1, sizeof *out);
+  if (!out) PyErr_NoMemory();
+  for (size_t k = 0; out && k < *n; k++) out[k] = PyFloat_AsDouble(PyTuple_GetItem(all, (Py_ssize_t)k));
+  Py_DECREF(all);
+  if (!PyErr_Occurred()) return out;
+  PyMem_Free(out);
+  return NULL;
+}
+/* (name, means, deviations): an input that is standardized. false: exception */
+static bool read_standard(PyObject *row, ek_standardization *to) {
+  PyObject *mean, *deviation;
+  size_t n = 0;
+  if (!PyArg_ParseTuple(row, "sOO", &to->input, &mean, &deviation)) return false;
+  to->mean = numbers_of(mean, &to->count);
+  to->deviation = to->mean ? numbers_of(deviation, &n) : NULL;
+  if (!to->deviation) return false;
+  if (n == to->count) return true;
+  PyErr_Format(PyExc_ValueError, "standardize: '%s' has %zu means and %zu deviations", to->input, to->count, n);
+  return false;
+}
+static ek_standardization *read_standards(PyObject *list, size_t *n) {
+  *n = (size_t)PyList_Size(list);
+  ek_standardization *all = PyMem_Calloc(*n + 1, sizeof *all);
+  if (!all) PyErr_NoMemory();
+  for (size_t i = 0; all && i < *n; i++)
+    if (!read_standard(PyList_GetItem(list, (Py_ssize_t)i), &all[i])) break;
+  return all;
+}
+static void free_standards(ek_standardization *all, size_t n) {
+  for (size_t i = 0; all && i < n; i++) PyMem_Free((double *)all[i].mean), PyMem_Free((double *)all[i].deviation);
+  PyMem_Free(all);
+}
 static bool create(trainer_object *x, ek_train_options *o) {
-  const char *metrics[MOST_TEXTS + 1], *freeze[MOST_TEXTS + 1], *groups[MOST_TEXTS + 1];
+  const char *metrics[MOST_TEXTS + 1], *freeze[MOST_TEXTS + 1], *groups[MOST_TEXTS + 1], *metadata[MOST_TEXTS + 1];
   if (!options_from(x->options, &x->compile)) return false;
   o->metrics = option_texts(x->options, "metrics", metrics, MOST_TEXTS);
   o->freeze = option_texts(x->options, "freeze", freeze, MOST_TEXTS);
   o->groups = option_texts(x->options, "groups", groups, MOST_TEXTS);
+  o->metadata = option_texts(x->options, "metadata", metadata, MOST_TEXTS);
   o->options = &x->compile.o, o->batch = x->arrays, o->batch_count = (size_t)x->n;
   if (PyErr_Occurred() || !session_take(x->m, "training")) return false;
   PyThreadState *held = PyEval_SaveThread();
@@ -72,16 +110,17 @@ static bool create(trainer_object *x, ek_train_options *o) {
   return good;
 }
 /* Trainer(module, options, batch, loss, optimizer, output, clip_norm, clip_value, accumulate, seed, ema, init, memory,
- * loss_scale, loss_scale_interval); options: as of a module, and the lists metrics, freeze, groups */
+ * loss_scale, loss_scale_interval, standardize); options: as of a module, and the lists metrics, freeze, groups,
+ * metadata */
 static PyObject *trainer_new(PyTypeObject *type, PyObject *args, PyObject *none) {
-  PyObject *module, *dict, *batch;
+  PyObject *module, *dict, *batch, *standards;
   unsigned long long seed, memory;
   ek_train_options o;
   (void)none;
   ek_train_options_init(&o);
-  if (!PyArg_ParseTuple(args, "OO!O!sszddiKdzKdi", &module, &PyDict_Type, &dict, &PyList_Type, &batch, &o.loss,
+  if (!PyArg_ParseTuple(args, "OO!O!sszddiKdzKdiO!", &module, &PyDict_Type, &dict, &PyList_Type, &batch, &o.loss,
                         &o.optimizer, &o.output, &o.clip_norm, &o.clip_value, &o.accumulate, &seed, &o.ema, &o.init,
-                        &memory, &o.loss_scale, &o.loss_scale_interval))
+                        &memory, &o.loss_scale, &o.loss_scale_interval, &PyList_Type, &standards))
     return NULL;
   o.seed = seed, o.memory = memory;
   const allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
@@ -89,7 +128,11 @@ static PyObject *trainer_new(PyTypeObject *type, PyObject *args, PyObject *none)
   if (!x) return NULL;
   x->m = (module_object *)Py_NewRef(module), x->options = Py_NewRef(dict);
   x->entered = module_enter(x->m);
-  if (x->entered && read_batch(x, batch) && create(x, &o)) return (PyObject *)x;
+  ek_standardization *all = read_standards(standards, &o.standardize_count);
+  o.standardize = all;
+  const bool good = !PyErr_Occurred() && x->entered && read_batch(x, batch) && create(x, &o);
+  free_standards(all, o.standardize_count);
+  if (good) return (PyObject *)x;
   Py_DECREF(x);
   return NULL;
 }
@@ -165,19 +208,6 @@ static PyObject *trainer_metric(PyObject *self, PyObject *number) { /* metric(i)
   return all;
 }
 
-/* The numbers of a sequence, for PyMem_Free; NULL: an error is set. */
-static double *numbers_of(PyObject *list, size_t *n) {
-  PyObject *all = PySequence_Tuple(list);
-  if (!all) return NULL;
-  *n = (size_t)PyTuple_Size(all);
-  double *out = PyMem_Calloc(*n + 1, sizeof *out);
-  if (!out) PyErr_NoMemory();
-  for (size_t k = 0; out && k < *n; k++) out[k] = PyFloat_AsDouble(PyTuple_GetItem(all, (Py_ssize_t)k));
-  Py_DECREF(all);
-  if (!PyErr_Occurred()) return out;
-  PyMem_Free(out);
-  return NULL;
-}
 static PyObject *trainer_metric_value(PyObject *self, PyObject *args) { /* metric_value(i, sums) -> number */
   trainer_object *x = (trainer_object *)self;
   PyObject *list;

@@ -103,3 +103,82 @@ void json_null(json *j, const char *key) {
   lead(j, key);
   sb_put(j->b, "null");
 }
+
+/* ---- reading --------------------------------------------------------------------------------- */
+static void put_utf8(sbuf *b, uint32_t x) {
+  if (x < 0x80) {
+    sb_putc(b, (char)x);
+    return;
+  }
+  if (x < 0x800)
+    sb_putc(b, (char)(0xc0 | x >> 6));
+  else {
+    sb_putc(b, (char)(0xe0 | x >> 12));
+    sb_putc(b, (char)(0x80 | (x >> 6 & 63)));
+  }
+  sb_putc(b, (char)(0x80 | (x & 63)));
+}
+/* What stands behind a backslash; NULL, or what is wrong. */
+static const char *read_escape(const char **p, const char *end, sbuf *b) {
+  static const char escapes[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
+  const char kind = *p < end ? **p : 0, *at = kind ? strchr(escapes, kind) : NULL;
+  uint32_t x = 0;
+  if (at) {
+    sb_putc(b, meant[at - escapes]), ++*p;
+    return NULL;
+  }
+  if (kind != 'u') return "an escape that JSON does not have";
+  ++*p;
+  for (int i = 0; i < 4; i++, ++*p) {
+    const int digit = *p < end ? hex_digit(**p) : -1;
+    if (digit < 0) return "four hexadecimal digits are expected";
+    x = x << 4 | (uint32_t)digit;
+  }
+  if (!x || (x >= 0xd800 && x < 0xe000)) return "a character that no text here has";
+  put_utf8(b, x);
+  return NULL;
+}
+const char *json_read_string(arena *a, const char **p, const char *end, const char **wrong) {
+  sbuf b = sbuf_new(a);
+  *wrong = "'\"' is expected";
+  if (*p >= end || **p != '"') return NULL;
+  for (++*p; *p < end && **p != '"';) {
+    if (!**p) {
+      *wrong = "a text has a zero byte";
+      return NULL;
+    }
+    if (**p != '\\') {
+      sb_putc(&b, *(*p)++);
+      continue;
+    }
+    ++*p;
+    const char *bad = read_escape(p, end, &b);
+    if (bad) {
+      *wrong = bad;
+      return NULL;
+    }
+  }
+  if (*p >= end) return NULL;
+  ++*p;
+  sb_put(&b, "");
+  return b.s;
+}
+static char next_mark(const char **p) { /* the next character that is no blank, which is passed over */
+  while (**p == ' ' || **p == '\t' || **p == '\r' || **p == '\n') ++*p;
+  return **p ? *(*p)++ : 0;
+}
+bool json_read_strings(arena *a, const char *text, strvec *out) {
+  const char *p = text, *end = text + strlen(text), *wrong;
+  *out = (strvec){0};
+  if (next_mark(&p) != '[') return false;
+  for (char mark = next_mark(&p); mark != ']'; mark = next_mark(&p)) {
+    if (out->n && mark != ',') return false;
+    if (out->n) mark = next_mark(&p);
+    if (mark != '"') return false;
+    p--;
+    const char *one = json_read_string(a, &p, end, &wrong);
+    if (!one) return false;
+    vec_push(a, *out, one);
+  }
+  return !next_mark(&p);
+}

@@ -50,54 +50,13 @@ static bool accept(reader *r, char ch) {
 static void need(reader *r, char ch) {
   if (!accept(r, ch)) damaged(r, arena_fmt(ctx_arena(r->c), "'%c' is expected", ch));
 }
-static uint32_t read_hex(reader *r) {
-  uint32_t x = 0;
-  for (int i = 0; i < 4; i++, r->p++) {
-    const int digit = r->p < r->end ? hex_digit(*r->p) : -1;
-    if (digit < 0) damaged(r, "four hexadecimal digits are expected");
-    x = x << 4 | (uint32_t)digit;
-  }
-  return x;
-}
-static void put_utf8(sbuf *b, uint32_t x) {
-  if (x < 0x80) {
-    sb_putc(b, (char)x);
-    return;
-  }
-  if (x < 0x800)
-    sb_putc(b, (char)(0xc0 | x >> 6));
-  else {
-    sb_putc(b, (char)(0xe0 | x >> 12));
-    sb_putc(b, (char)(0x80 | (x >> 6 & 63)));
-  }
-  sb_putc(b, (char)(0x80 | (x & 63)));
-}
 static const char *read_string(reader *r) {
-  static const char escapes[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
-  sbuf b = sbuf_new(ctx_arena(r->c));
+  const char *wrong, *text;
   need(r, '"');
-  for (; r->p < r->end && *r->p != '"'; r->p++) {
-    if (!*r->p) damaged(r, "a text has a zero byte");
-    if (*r->p != '\\') {
-      sb_putc(&b, *r->p);
-      continue;
-    }
-    const char kind = ++r->p < r->end ? *r->p : 0;
-    const char *at = kind ? strchr(escapes, kind) : NULL;
-    if (at)
-      sb_putc(&b, meant[at - escapes]);
-    else if (kind == 'u') {
-      r->p++;
-      const uint32_t x = read_hex(r);
-      if (!x || (x >= 0xd800 && x < 0xe000)) damaged(r, "a character that no text here has");
-      put_utf8(&b, x);
-      r->p--;
-    } else
-      damaged(r, "an escape that JSON does not have");
-  }
-  need(r, '"');
-  sb_put(&b, "");
-  return b.s;
+  r->p--;
+  text = json_read_string(ctx_arena(r->c), &r->p, r->end, &wrong);
+  if (!text) damaged(r, wrong);
+  return text;
 }
 static int64_t read_count(reader *r) {
   int64_t x = 0;

@@ -12,14 +12,18 @@
 #include <unistd.h>
 
 enum { DIGEST = 32 };
-static const char format[] = "einkorn.train.1", suffix[] = ".safetensors", prefix[] = "step-";
+static const char format[] = "einkorn.train.2", suffix[] = ".safetensors", prefix[] = "step-";
 
 /* ---- contents -------------------------------------------------------------------------------- */
+static void put_digest(sbuf *to, const void *data, size_t n) {
+  uint8_t digest[DIGEST];
+  content_digest(data, n, digest);
+  for (int i = 0; i < DIGEST; i++) sb_fmt(to, "%02x", digest[i]);
+}
 /* The digest of everything but the entry "digest". */
 static const char *digest_of(cli *k, const safetensors *s) {
   sbuf all = sbuf_new(k->a);
   uint8_t out[DIGEST];
-  char *text = arena_alloc(k->a, 2 * DIGEST + 1);
   for (uint32_t i = 0; i < s->notes; i++)
     if (strcmp(s->keys[i], "digest") != 0) sb_fmt(&all, "%s=%s\n", s->keys[i], s->values[i]);
   for (uint32_t i = 0; i < s->n; i++) {
@@ -29,9 +33,9 @@ static const char *digest_of(cli *k, const safetensors *s) {
     content_digest(x->data, x->bytes, out);
     sb_putn(&all, (const char *)out, sizeof out);
   }
-  content_digest(all.s, all.n, out);
-  for (int i = 0; i < DIGEST; i++) sprintf(text + (size_t)2 * (size_t)i, "%02x", out[i]);
-  return text;
+  sbuf text = sbuf_new(k->a);
+  put_digest(&text, all.s, all.n);
+  return text.s;
 }
 typedef struct notes {
   cli *k;        /* the program */
@@ -50,6 +54,23 @@ static void note_reals(notes *n, const char *key, const doubles *x) {
   for (uint32_t i = 0; i < x->n; i++) sb_fmt(&b, "%s%a", i ? " " : "", x->v[i]);
   note(n, key, b.s);
 }
+/* Which inputs are standardized, and a digest of the numbers. */
+static void note_standards(notes *n, const feed *f) {
+  sbuf b = sbuf_new(n->k->a);
+  for (size_t i = 0; i < f->nstandards; i++) {
+    const ek_standardization *s = &f->standards[i];
+    sb_fmt(&b, "%s%s: ", i ? ", " : "", s->input);
+    put_digest(&b, s->mean, s->count * sizeof *s->mean), put_digest(&b, s->deviation, s->count * sizeof *s->deviation);
+  }
+  note(n, "standardize", b.n ? b.s : "no");
+}
+static void note_classes(notes *n, const feed *f) {
+  const strvec v = class_metadata(n->k, f);
+  sbuf b = sbuf_new(n->k->a);
+  sb_put(&b, "");
+  for (uint32_t i = 0; v.v[i]; i++) sb_fmt(&b, "%s%s", i ? "\n" : "", v.v[i]);
+  note(n, "classes", b.s);
+}
 /* What a training must have in common with the one that wrote the checkpoint, so that it is the same. */
 static void note_training(notes *n, const training *r) {
   const cli *k = r->k;
@@ -61,6 +82,8 @@ static void note_training(notes *n, const training *r) {
   note(n, "loss", k->train.loss);
   note(n, "optimizer", k->train.optimizer);
   note_real(n, "ema", k->train.ema);
+  note_standards(n, &r->train);
+  note_classes(n, &r->train);
 }
 void checkpoint_write(training *r, const char *name) {
   cli *k = r->k;

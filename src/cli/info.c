@@ -42,6 +42,14 @@ static void json_tensors(cli *k, json *j, const char *key, ek_model *m, bool out
   json_end(j);
   (void)k;
 }
+static void json_metadata(json *j, ek_model *m) {
+  const ek_metadata *said;
+  size_t n;
+  json_obj(j, "metadata");
+  if (!ek_model_metadata(m, &said, &n))
+    for (size_t i = 0; i < n; i++) json_str(j, said[i].key, said[i].text);
+  json_end(j);
+}
 static int as_json(cli *k, ek_model *m, const ek_model_info *f) {
   sbuf text = sbuf_new(k->a);
   json j = json_new(&text, true);
@@ -51,6 +59,7 @@ static int as_json(cli *k, ek_model *m, const ek_model_info *f) {
   json_str(&j, "producer", f->producer);
   json_int(&j, "ir_version", f->ir_version);
   json_int(&j, "opset", f->opset);
+  json_metadata(&j, m);
   json_tensors(k, &j, "inputs", m, false);
   json_tensors(k, &j, "outputs", m, true);
   json_int(&j, "nodes", f->nodes);
@@ -84,6 +93,13 @@ static int tensors(cli *k, ek_model *m, bool out) {
   }
   return EXIT_DONE;
 }
+static ek_code print_metadata(ek_model *m) {
+  const ek_metadata *said;
+  size_t n;
+  const ek_code e = ek_model_metadata(m, &said, &n);
+  for (size_t i = 0; !e && i < n; i++) printf("metadata %s: %s\n", said[i].key, said[i].text);
+  return e;
+}
 int cmd_info(cli *k) {
   ek_model *m;
   ek_model_info f;
@@ -99,6 +115,8 @@ int cmd_info(cli *k) {
   e = ek_model_describe(m, &o, &f);
   if (e) return fail(k, e);
   if (k->json) return as_json(k, m, &f);
+  e = print_metadata(m);
+  if (e) return fail(k, e);
   printf("producer: %s\nIR version: %lld, opset: %lld\nnodes: %lld\n", f.producer, (long long)f.ir_version,
          (long long)f.opset, (long long)f.nodes);
   printf("parameters: %lld (%lld bytes)\n", (long long)f.parameters, (long long)f.parameter_bytes);

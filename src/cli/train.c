@@ -41,7 +41,8 @@ static ek_train_options trainer_options(cli *k, const ek_options *compile, const
   o->metrics.n--, o->freeze.n--, o->groups.n--;
   t.options = compile, t.loss = o->loss, t.optimizer = k->cmd->bit == CMD_EVALUATE ? NULL : o->optimizer;
   t.metrics = o->metrics.v, t.freeze = o->freeze.v, t.groups = o->groups.v, t.output = o->of;
-  t.batch = f->batch, t.batch_count = f->n;
+  t.batch = f->batch, t.batch_count = f->n, t.standardize = f->standards, t.standardize_count = f->nstandards;
+  t.metadata = class_metadata(k, f).v;
   t.clip_norm = o->clip_norm, t.clip_value = o->clip_value, t.accumulate = o->accumulate, t.seed = k->seed;
   if (o->loss_scale != 0) t.loss_scale = o->loss_scale;
   t.ema = o->ema, t.memory = o->memory, t.init = (const char *const[]){"keep", "he", "xavier"}[o->init];
@@ -60,7 +61,7 @@ static dataset_options data_options(cli *k) {
       dataset_option(k->c, &d, given[i][0], given[i][1]);
   return d;
 }
-static const dataset *open_data(cli *k) {
+static dataset *open_data(cli *k) {
   sbuf path = sbuf_new(k->a);
   const dataset_options o = data_options(k);
   for (uint32_t i = 0; i < k->data.n; i++) sb_fmt(&path, "%s%s", i ? "," : "", k->data.v[i]);
@@ -70,7 +71,7 @@ static const dataset *open_data(cli *k) {
 static void open_feeds(training *r, ek_model *model) {
   cli *k = r->k;
   const char *v = k->train.validate;
-  const dataset *d = open_data(k);
+  dataset *d = open_data(k);
   dataset_part part = dataset_all(d), held = {0};
   char *end = NULL;
   const double fraction = v ? num_parse(k->c, v, &end) : 0;
@@ -228,7 +229,7 @@ int open_step(cli *k, const ek_options *options, ek_trainer **t, ek_array **batc
   if (k->train.batch < 1 || k->train.accumulate < 1) return wrong(k, "--batch and --accumulate are at least 1");
   ek_code e = ek_load(k->s, k->args.v[0], &model);
   if (e) return fail(k, e);
-  const dataset *d = open_data(k);
+  dataset *d = open_data(k);
   feed f = feed_open(k, model, d, dataset_all(d));
   const ek_train_options o = trainer_options(k, options, &f);
   e = ek_trainer_create(model, &o, t);
@@ -257,7 +258,7 @@ int cmd_evaluate(cli *k) {
   if (code) return code;
   ek_code e = ek_load(k->s, k->args.v[0], &model);
   if (e) return fail(k, e);
-  const dataset *d = open_data(k);
+  dataset *d = open_data(k);
   r.train = feed_open(k, model, d, dataset_all(d));
   const ek_train_options o = trainer_options(k, &compile, &r.train);
   e = ek_trainer_create(model, &o, &r.t);

@@ -1,5 +1,6 @@
 /* train: what the commands `train` and `evaluate` are made of: options, columns of data sets as arrays of a batch
- * (train_data.c), the loop over epochs (train_loop.c), checkpoints (checkpoint.c). */
+ * (train_data.c), classes and their texts (classes.c), the loop over epochs (train_loop.c), checkpoints
+ * (checkpoint.c). */
 #ifndef EK_CLI_TRAIN_H
 #define EK_CLI_TRAIN_H
 #include "cli/cli.h"
@@ -7,22 +8,32 @@
 
 /* ---- train_data.c: which column is which, and batches ----------------------------------------- */
 typedef struct feed {
-  dataset_batches source; /* the samples, and what is read of them; fields: one for each array */
-  int64_t rows;           /* samples of a whole batch */
-  size_t n;               /* arrays of a batch */
-  ek_array *batch;        /* names, types and sizes; data: the last batch that was read */
-  dataset_field *fields;  /* where each comes from */
-  void **room;            /* of each, memory for a batch that is read without a thread */
+  dataset_batches source;        /* the samples, and what is read of them; fields: one for each array */
+  int64_t rows;                  /* samples of a whole batch */
+  size_t n;                      /* arrays of a batch */
+  ek_array *batch;               /* names, types and sizes; data: the last batch that was read */
+  dataset_field *fields;         /* where each comes from */
+  void **room;                   /* of each, memory for a batch that is read without a thread */
+  dataset *set;                  /* the same as source.set */
+  ek_standardization *standards; /* inputs that are standardized */
+  size_t nstandards;             /* how many */
 } feed;
 /* The model's inputs, and what the loss and the metrics are computed from. k->train says which. Tells what was taken;
  * unwinds where something is missing or does not fit. */
-feed feed_open(cli *k, ek_model *model, const dataset *d, dataset_part part);
-/* The same arrays of another data set; train: whose means and deviations count. */
+feed feed_open(cli *k, ek_model *model, dataset *d, dataset_part part);
+/* The same arrays of another data set. */
 feed feed_like(cli *k, const feed *train, const dataset *d, dataset_part part);
 /* Reads batch `index` in the order of the file; its samples. The last batch may have fewer. */
 int64_t feed_read(cli *k, feed *f, int64_t index);
 /* The arrays of a batch of so many samples that lies in memory. */
 void feed_use(feed *f, void *const *data, int64_t rows);
+
+/* ---- classes.c ---------------------------------------------------------------------------------- */
+/* Texts of the column, which is this array of a batch, get the numbers that they had when the model was trained. One
+ * that it does not know is an error for evaluate; a training numbers them anew. */
+void match_classes(cli *k, ek_model *model, dataset *d, uint32_t column, const char *array);
+/* Metadata that say which number each text has, "KEY=TEXT", and NULL. */
+strvec class_metadata(cli *k, const feed *f);
 
 /* ---- train_loop.c ----------------------------------------------------------------------------- */
 typedef VEC(double) doubles;

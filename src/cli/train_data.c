@@ -36,9 +36,10 @@ static const char *column_list(cli *k, const dataset *d) {
   }
   return b.s;
 }
-static void add_array(cli *k, feed *f, const char *name, uint32_t column, etype type) {
+static void add_array(cli *k, ek_model *model, feed *f, const char *name, uint32_t column, etype type) {
   for (size_t i = 0; i < f->n; i++)
     if (!strcmp(f->batch[i].name, name)) return;
+  match_classes(k, model, f->set, column, name);
   const dataset_column *x = dataset_column_at(f->source.set, column);
   ek_array *to = &f->batch[f->n];
   f->fields[f->n] = (dataset_field){.column = column, .how = dataset_converted(f->source.set, column, type)};
@@ -53,7 +54,14 @@ static void shape_as(feed *f, const int64_t *dims, int32_t rank, int32_t from) {
   to->rank = rank - from + 1;
   memcpy(to->dims + 1, dims + from, (size_t)(rank - from) * sizeof *dims);
 }
-static void add_input(cli *k, feed *f, const ek_tensor_info *in, uint32_t column) {
+/* The model is to standardize the last array; noise is in units of what it reads then. */
+static void standardize(cli *k, feed *f) {
+  dataset_field *x = &f->fields[f->n - 1];
+  const dataset_statistics s = dataset_measure(k->a, f->source.set, x->column, f->source.part);
+  f->standards[f->nstandards++] = (ek_standardization){f->batch[f->n - 1].name, s.mean, s.deviation, s.groups};
+  if (k->train.augment) x->how = dataset_scaled_noise(k->a, f->source.set, x->column, x->how.type, &s);
+}
+static void add_input(cli *k, ek_model *model, feed *f, const ek_tensor_info *in, uint32_t column) {
   const dataset_column *x = dataset_column_at(f->source.set, column);
   const etype type = et_from_onnx((int)in->type);
   int64_t dims[MAX_RANK];
@@ -69,10 +77,9 @@ static void add_input(cli *k, feed *f, const ek_tensor_info *in, uint32_t column
     ctx_fail(k->c, E_SHAPE, "column %s: its samples are %s, which does not fit the model's input %s: %s", x->name,
              sample_text(k, x), in->name, tensor_text(k->a, type, (uint32_t)in->rank, in->dims, in->dim_names));
   const char *name = arena_strdup(k->a, in->name);
-  add_array(k, f, name, column, type);
+  add_array(k, model, f, name, column, type);
   shape_as(f, dims, in->rank, 1);
-  if (k->train.standardize && et_kind(type) == K_FLOAT)
-    f->fields[f->n - 1].how = dataset_standardized(k->a, f->source.set, column, f->source.part, type);
+  if (k->train.standardize && et_kind(type) == K_FLOAT) standardize(k, f);
   f->fields[f->n - 1].augmented = et_kind(type) == K_FLOAT;
   say(k, "input %s: column %s, %s%s\n", name, x->name, sample_text(k, x), fits ? "" : ", reshaped");
 }
@@ -86,7 +93,7 @@ static void add_inputs(cli *k, ek_model *model, feed *f) {
     if (column < 0)
       ctx_fail(k->c, E_USAGE, "no column for the model's input %s: the data have %s; NAME=FILE names one", in.name,
                column_list(k, f->source.set));
-    add_input(k, f, &in, (uint32_t)column);
+    add_input(k, model, f, &in, (uint32_t)column);
   }
 }
 
@@ -130,7 +137,8 @@ static void fit_target(cli *k, feed *f, uint32_t column, const ek_tensor_info *y
   } else if (last > 0 && x->rank + 2 == (uint32_t)y->rank)
     check_labels(k, f, column, rule, last);
 }
-static void add_target(cli *k, feed *f, const ek_tensor_info *y, const ek_rule_input *in, const char *rule) {
+static void add_target(cli *k, ek_model *model, feed *f, const ek_tensor_info *y, const ek_rule_input *in,
+                       const char *rule) {
   const int32_t named = dataset_find(f->source.set, in->name),
                 column = named < 0 && !strcmp(in->name, "target") ? dataset_target(f->source.set) : named;
   if (column < 0 && in->optional) return;
@@ -140,7 +148,8 @@ static void add_target(cli *k, feed *f, const ek_tensor_info *y, const ek_rule_i
   const dataset_column *x = dataset_column_at(f->source.set, (uint32_t)column);
   const bool integers = in->integers && (!in->floats || et_kind(x->type) != K_FLOAT);
   const size_t before = f->n;
-  add_array(k, f, arena_strdup(k->a, in->name), (uint32_t)column, integers ? ET_I64 : et_from_onnx((int)y->type));
+  add_array(k, model, f, arena_strdup(k->a, in->name), (uint32_t)column,
+            integers ? ET_I64 : et_from_onnx((int)y->type));
   if (f->n == before) return;
   say(k, "%s: column %s, %s%s\n", in->name, x->name, sample_text(k, x),
       x->labels ? arena_fmt(k->a, ", %u classes", x->classes) : "");
@@ -154,19 +163,19 @@ static void add_rule(cli *k, ek_model *model, feed *f, const char *domain, const
   ek_rule_input *copy = arena_dup(k->a, in, (n + 1) * sizeof *in);
   for (size_t i = 0; i < n; i++) copy[i].name = arena_strdup(k->a, in[i].name);
   if (ek_model_output(model, 0, &y)) ctx_fail(k->c, E_MODEL, "%s", ek_message(k->s));
-  for (size_t i = 0; i < n; i++) add_target(k, f, &y, &copy[i], rule);
+  for (size_t i = 0; i < n; i++) add_target(k, model, f, &y, &copy[i], rule);
 }
 
 /* ---- feeds ----------------------------------------------------------------------------------- */
 enum { MAX_ARRAYS = 64 };
-feed feed_open(cli *k, ek_model *model, const dataset *d, dataset_part part) {
+feed feed_open(cli *k, ek_model *model, dataset *d, dataset_part part) {
   const bool trains = k->cmd->bit != CMD_EVALUATE;
-  feed f = {.rows = k->train.batch};
+  feed f = {.rows = k->train.batch, .set = d};
   if (f.rows > part.n && trains)
     ctx_fail(k->c, E_USAGE, "--batch %lld: there are %lld samples", (long long)f.rows, (long long)part.n);
   f.rows = min64(f.rows, part.n);
   f.batch = NEWN(k->a, ek_array, MAX_ARRAYS), f.fields = NEWN(k->a, dataset_field, MAX_ARRAYS);
-  f.room = NEWN(k->a, void *, MAX_ARRAYS);
+  f.room = NEWN(k->a, void *, MAX_ARRAYS), f.standards = NEWN(k->a, ek_standardization, MAX_ARRAYS);
   f.source = (dataset_batches){.set = d, .part = part, .batch = f.rows, .keep_last = !trains, .shuffle = trains};
   f.source.seed = k->seed, f.source.fields = f.fields;
   if (ek_model_inputs(model) > MAX_ARRAYS / 2) ctx_fail(k->c, E_UNSUPPORTED, "the model has too many inputs");
@@ -191,7 +200,7 @@ feed feed_like(cli *k, const feed *train, const dataset *d, dataset_part part) {
       ctx_fail(k->c, E_SHAPE, "the validation set has no column %s of %s, as the training set has: its columns are %s",
                was->name, sample_text(k, was), column_list(k, d));
     f.fields[i].column = (uint32_t)column;
-    if (!f.fields[i].how.groups) f.fields[i].how = dataset_converted(d, (uint32_t)column, f.fields[i].how.type);
+    f.fields[i].how = dataset_converted(d, (uint32_t)column, f.fields[i].how.type);
   }
   return f;
 }

@@ -38,7 +38,9 @@ void augment_place(ctx *c, const column *k, const dataset_augment *g, const data
       }
 }
 /* Adds numbers of a normal distribution (Box and Muller 1958), four from each word of random numbers. */
-void augment_noise(double deviation, const dataset_draw *r, etype type, size_t n, uint8_t *p) {
+void augment_noise(double deviation, const dataset_draw *r, const dataset_transform *t, size_t n, uint8_t *p) {
+  const etype type = t->type;
+  const size_t group = t->noise ? n / t->groups : n;
   for (size_t i = 0; i < n; i += 4) {
     const size_t m = n - i < 4 ? n - i : 4;
     uint32_t word[4];
@@ -49,7 +51,7 @@ void augment_noise(double deviation, const dataset_draw *r, etype type, size_t n
       z[k] = radius * cos(angle), z[k + 1] = radius * sin(angle);
     }
     elements_load(type, p + i * et_bytes(type), m, x);
-    for (size_t k = 0; k < m; k++) x[k] += deviation * z[k];
+    for (size_t k = 0; k < m; k++) x[k] += (t->noise ? t->noise[(i + k) / group] : 1) * deviation * z[k];
     elements_store(type, x, m, p + i * et_bytes(type));
   }
 }

@@ -18,7 +18,7 @@
 typedef struct dataset_augment {
   bool flip;     /* the mirror image, left to right, of every other sample */
   uint32_t crop; /* moves by up to so many rows and columns; what comes in is 0. 0: none */
-  double noise;  /* standard deviation of normal noise, in the units of what is read; 0: none */
+  double noise;  /* standard deviation of normal noise, in the units of dataset_transform; 0: none */
 } dataset_augment;
 /* How a data set is read; all zeros are the defaults. */
 typedef struct dataset_options {
@@ -63,6 +63,11 @@ const dataset_column *dataset_column_at(const dataset *d, uint32_t column);
 int32_t dataset_find(const dataset *d, const char *name); /* a column by its name; -1: there is none */
 int32_t dataset_target(const dataset *d);                 /* the target column; -1: there is one column only */
 
+/* The column, whose values are classes with texts, gets the numbers that these texts have in this list, which is kept.
+ * To be called before samples are read. Otherwise than with NULL nothing changes: the text of a class that the list
+ * does not have. */
+const char *dataset_renumber(ctx *c, dataset *d, uint32_t column, const char *const *labels, uint32_t n);
+
 /* ---- samples --------------------------------------------------------------------------------- */
 /* What becomes of stored elements: x is (x - mean[g]) * factor[g], rounded to `type` once. The elements of a sample are
  * `groups` groups of equal size, one after the other (channels, elements, or one for all). */
@@ -71,6 +76,7 @@ typedef struct dataset_transform {
   uint32_t groups;      /* number of groups, which divides that of elements; 0: values stay as they are */
   const double *mean;   /* of each group */
   const double *factor; /* of each group */
+  const double *noise;  /* of each group: the deviation of noise of 1; NULL: 1 */
 } dataset_transform;
 /* Only the element type changes, but for images (u8 in two axes or more) that become floats: 0 to 255 is 0 to 1. */
 dataset_transform dataset_converted(const dataset *d, uint32_t column, etype type);
@@ -100,11 +106,18 @@ dataset_part dataset_all(const dataset *d);
  * arena. E_USAGE: one side would be empty. */
 void dataset_split(arena *a, const dataset *d, double fraction, uint64_t seed, dataset_part *rest,
                    dataset_part *held_out);
-/* Mean 0 and standard deviation 1 over a part (the training set; the result then serves other sets): for each element
- * of samples with at most one axis, for each index of the first axis where there are three or more (channels), and over
- * all elements where there are two. Deviations are those of the population; what is constant becomes 0. Means and
- * factors lie in the arena. */
-dataset_transform dataset_standardized(arena *a, const dataset *d, uint32_t column, dataset_part part, etype type);
+/* Mean and standard deviation of what is read of a column. */
+typedef struct dataset_statistics {
+  uint32_t groups;         /* groups of a sample's elements, as in dataset_transform */
+  const double *mean;      /* of each group */
+  const double *deviation; /* of each group, of the population; of what is constant 1 */
+} dataset_statistics;
+/* Over a part, of what dataset_converted reads: for each element of samples with at most one axis, for each index of
+ * the first axis where there are three or more (channels), and over all elements where there are two. In the arena. */
+dataset_statistics dataset_measure(arena *a, const dataset *d, uint32_t column, dataset_part part);
+/* As dataset_converted, with noise in units of the deviations. In the arena. */
+dataset_transform dataset_scaled_noise(arena *a, const dataset *d, uint32_t column, etype type,
+                                       const dataset_statistics *s);
 
 /* ---- order ----------------------------------------------------------------------------------- */
 /* The number in 0 to n - 1 at a position of an epoch: for each seed and epoch a permutation. */

@@ -32,11 +32,13 @@ typedef struct data_source {
 /* ---- open.c ---------------------------------------------------------------------------------- */
 /* Appends a column: the first axis of x is that of the samples. file: where it comes from, for messages. */
 void dataset_add(ctx *c, dataset *d, const char *file, const char *name, const ndarray *x);
-/* Texts become classes: i64 in the order of the texts, or those of `like`'s column of this name. */
-void dataset_add_texts(ctx *c, dataset *d, const char *file, const char *name, const bytes *texts, int64_t n);
 /* An error at a line and column of a text, both from 1; unwinds. */
 _Noreturn void fail_at(ctx *c, const char *file, uint64_t line, uint64_t col, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
+
+/* ---- classes.c ------------------------------------------------------------------------------- */
+/* Texts become classes: i64 in the order of the texts, or those of `like`'s column of this name. */
+void dataset_add_texts(ctx *c, dataset *d, const char *file, const char *name, const bytes *texts, int64_t n);
 
 /* ---- formats: each appends the columns of a source, or unwinds ------------------------------- */
 /* A folder of folders, which are the classes; false: there is no image in them. */
@@ -63,5 +65,6 @@ void elements_store(etype t, const double *x, size_t n, uint8_t *p);
 bool augments_place(const dataset_augment *g); /* augment_place has something to do */
 void augment_place(ctx *c, const column *k, const dataset_augment *g, const dataset_draw *r, const uint8_t *from,
                    uint8_t *out);
-void augment_noise(double deviation, const dataset_draw *r, etype type, size_t n, uint8_t *p);
+/* t: its groups, type and units of noise */
+void augment_noise(double deviation, const dataset_draw *r, const dataset_transform *t, size_t n, uint8_t *p);
 #endif

@@ -43,43 +43,6 @@ void dataset_add(ctx *c, dataset *d, const char *file, const char *name, const n
   k.shown.name = free_name(c, d, name);
   vec_push(ctx_arena(c), d->columns, k);
 }
-static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
-/* The number of a class; n: it is none of them. */
-static uint32_t class_of(const char *text, const char *const *labels, uint32_t n) {
-  const char *const *at = n ? bsearch(&text, labels, n, sizeof *labels, by_text) : NULL;
-  return at ? (uint32_t)(at - labels) : n;
-}
-void dataset_add_texts(ctx *c, dataset *d, const char *file, const char *name, const bytes *texts, int64_t n) {
-  arena *a = ctx_arena(c);
-  const int32_t k = d->like ? dataset_find(d->like, name) : -1;
-  const dataset_column *known = k < 0 ? NULL : dataset_column_at(d->like, (uint32_t)k);
-  const char **of = NEWN(a, const char *, (size_t)n);
-  map *seen = map_new(a);
-  strvec labels = {0};
-  for (int64_t i = 0; i < n; i++) {
-    uint64_t at;
-    if (!map_get(seen, texts[i].p, texts[i].n, &at)) {
-      const char *text = arena_strndup(a, (const char *)texts[i].p, texts[i].n);
-      map_put(seen, texts[i].p, texts[i].n, at = labels.n);
-      vec_push(a, labels, text);
-    }
-    of[i] = labels.v[at];
-  }
-  const char **sorted = labels.n ? arena_dup(a, labels.v, labels.n * sizeof *labels.v) : NULL;
-  if (labels.n) qsort(sorted, labels.n, sizeof *sorted, by_text);
-  const char *const *all = known && known->labels ? known->labels : sorted;
-  const uint32_t classes = known && known->labels ? known->classes : labels.n;
-  int64_t *values = NEWN(a, int64_t, (size_t)n);
-  for (int64_t i = 0; i < n; i++) {
-    values[i] = class_of(of[i], all, classes);
-    if (values[i] == classes)
-      ctx_fail(c, E_SHAPE, "%s: sample %lld of '%s' is the class '%s', which %s does not have", file, (long long)i,
-               name, of[i], d->like->path);
-  }
-  dataset_add(c, d, file, name, &(ndarray){.type = ET_I64, .rank = 1, .dims = {n}, .data = values});
-  dataset_column *shown = &d->columns.v[d->columns.n - 1].shown;
-  shown->labels = all, shown->classes = classes;
-}
 
 /* ---- .npy and .npz --------------------------------------------------------------------------- */
 static void add_array(ctx *c, dataset *d, const data_source *s, const char *named, const ndarray *x) {

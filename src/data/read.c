@@ -115,7 +115,9 @@ void dataset_read_augmented(ctx *c, const dataset *d, uint32_t column_number, co
     to_integers(c, k, r->sample, from, type, out);
   else
     to_floats(k, from, t, type, out);
-  if (g && g->noise > 0) augment_noise(g->noise, r, type, (size_t)k->shown.elements, out);
+  dataset_transform how = *t;
+  how.type = type;
+  if (g && g->noise > 0) augment_noise(g->noise, r, &how, (size_t)k->shown.elements, out);
   if (scratch) arena_free(scratch);
 }
 void dataset_read(ctx *c, const dataset *d, uint32_t column_number, int64_t i, const dataset_transform *t, void *out) {
@@ -125,5 +127,6 @@ dataset_transform dataset_converted(const dataset *d, uint32_t column_number, et
   static const double zero = 0, factor = 1.0 / 255;
   const dataset_column *k = dataset_column_at(d, column_number);
   const bool image = k->type == ET_U8 && k->rank >= 2 && et_kind(type) == K_FLOAT;
-  return image ? (dataset_transform){type, 1, &zero, &factor} : (dataset_transform){.type = type};
+  return image ? (dataset_transform){.type = type, .groups = 1, .mean = &zero, .factor = &factor}
+               : (dataset_transform){.type = type};
 }

@@ -23,26 +23,32 @@ static void merge(moments *have, moments next, double before, double size) {
 static uint32_t groups_of(const dataset_column *k) {
   return (uint32_t)(k->rank <= 1 ? k->elements : k->rank == 2 ? 1 : k->dims[0]);
 }
-dataset_transform dataset_standardized(arena *a, const dataset *d, uint32_t column_number, dataset_part part,
-                                       etype type) {
+dataset_statistics dataset_measure(arena *a, const dataset *d, uint32_t column_number, dataset_part part) {
   const dataset_column *k = dataset_column_at(d, column_number);
   if (k->rank <= 1 && k->elements > UINT32_MAX / 2)
     ctx_fail(arena_ctx(a), E_UNSUPPORTED, "%s: samples of '%s' are too large to be standardized", d->path, k->name);
   const uint32_t groups = groups_of(k);
   const size_t size = (size_t)k->elements / groups;
+  const dataset_transform how = dataset_converted(d, column_number, ET_F64);
   arena *scratch = arena_new(arena_ctx(a));
   moments *m = NEWN(scratch, moments, groups);
   double *x = NEWN(scratch, double, (size_t)k->elements);
   for (int64_t i = 0; i < part.n; i++) {
-    dataset_read(arena_ctx(a), d, column_number, part.samples ? part.samples[i] : i,
-                 &(dataset_transform){.type = ET_F64}, x);
+    dataset_read(arena_ctx(a), d, column_number, part.samples ? part.samples[i] : i, &how, x);
     for (uint32_t g = 0; g < groups; g++) merge(&m[g], of_group(x + g * size, size), (double)i, (double)size);
   }
-  double *mean = NEWN(a, double, groups), *factor = NEWN(a, double, groups);
+  double *mean = NEWN(a, double, groups), *deviation = NEWN(a, double, groups);
   for (uint32_t g = 0; g < groups; g++) {
-    const double deviation = sqrt(m[g].squares / ((double)part.n * (double)size));
-    mean[g] = m[g].mean, factor[g] = deviation > 0 && !EK_PLANTED("data-standardize") ? 1 / deviation : 1;
+    const double now = sqrt(m[g].squares / ((double)part.n * (double)size));
+    mean[g] = m[g].mean, deviation[g] = now > 0 && !EK_PLANTED("data-standardize") ? now : 1;
   }
   arena_free(scratch);
-  return (dataset_transform){type, groups, mean, factor};
+  return (dataset_statistics){groups, mean, deviation};
+}
+dataset_transform dataset_scaled_noise(arena *a, const dataset *d, uint32_t column_number, etype type,
+                                       const dataset_statistics *s) {
+  const dataset_transform plain = dataset_converted(d, column_number, type);
+  double *factor = NEWN(a, double, s->groups);
+  for (uint32_t g = 0; g < s->groups; g++) factor[g] = plain.groups ? *plain.factor : 1;
+  return (dataset_transform){type, s->groups, NEWN(a, double, s->groups), factor, s->deviation};
 }

@@ -15,11 +15,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_SIZES = 4 };    /* evaluations that are kept */
-typedef struct evaluation { /* the model for evaluation, of a batch of these sizes */
-  const graph_given *batch; /* as train_plan.batch */
-  ek_module *code;          /* NULL: an empty place */
-  ek_run *run;              /* its run */
+#define STANDARDIZED "einkorn.standardized" /* metadata: the inputs that the model standardizes */
+enum { MOST_SIZES = 4 };                    /* evaluations that are kept */
+typedef struct evaluation {                 /* the model for evaluation, of a batch of these sizes */
+  const graph_given *batch;                 /* as train_plan.batch */
+  ek_module *code;                          /* NULL: an empty place */
+  ek_run *run;                              /* its run */
 } evaluation;
 struct ek_trainer {
   ek_model *m;                   /* the model */
@@ -138,11 +139,41 @@ static void read_rules(ek_trainer *t) {
   t->plan.metrics = metrics.v, t->plan.nmetrics = metrics.n;
   if (t->want.optimizer) read_groups(t);
 }
+/* Inputs that are standardized; those of the model must not be, or they would be twice. */
+static void read_standards(ek_trainer *t) {
+  train_standard *to = NEWN(t->a, train_standard, t->want.standardize_count + 1);
+  const ek_metadata *said;
+  size_t n;
+  if (!t->want.standardize_count) return;
+  if (ek_model_metadata(t->m, &said, &n)) ctx_fail(t->c, E_MODEL, "%s", ek_message(t->m->s));
+  for (size_t i = 0; i < n; i++)
+    if (!strcmp(said[i].key, STANDARDIZED))
+      ctx_fail(
+          t->c, E_USAGE,
+          "standardize: the model standardizes its input %s already, by the data that it was trained on, and takes raw "
+          "values: leave this out",
+          said[i].text);
+  for (size_t i = 0; i < t->want.standardize_count; i++) {
+    const ek_standardization *x = &t->want.standardize[i];
+    if (!x->input || !x->mean || !x->deviation || !x->count)
+      ctx_fail(t->c, E_USAGE, "standardize: an input, its mean and its deviation are needed");
+    to[i] = (train_standard){arena_strdup(t->a, x->input), arena_dup(t->a, x->mean, x->count * sizeof *x->mean),
+                             arena_dup(t->a, x->deviation, x->count * sizeof *x->deviation), (int64_t)x->count};
+  }
+  t->plan.standards = to, t->plan.nstandards = (uint32_t)t->want.standardize_count;
+}
+static void read_metadata(ek_trainer *t) {
+  t->want.metadata = copy_texts(t, t->want.metadata);
+  for (const char *const *x = t->want.metadata; *x; x++)
+    if (!strchr(*x, '=') || **x == '=') ctx_fail(t->c, E_USAGE, "metadata '%s': KEY=TEXT is expected", *x);
+}
 static ek_code plan(ek_trainer *t) {
   volatile ek_code e = EK_OK;
   CTX_TRY(t->c) {
     read_rules(t);
     copy_batch(t);
+    read_standards(t);
+    read_metadata(t);
     for (const char *const *x = t->o.dims; x && *x; x++) vec_push(t->a, t->dims, arena_strdup(t->a, *x));
     t->plan.freeze = copy_texts(t, t->want.freeze);
     t->plan.output = t->want.output ? arena_strdup(t->a, t->want.output) : NULL;
@@ -190,7 +221,8 @@ static ek_code check_options(ek_trainer *t, const ek_train_options *given) {
     return session_fail(s, EK_USAGE, STRUCT_UNKNOWN("ek_options"), t->want.options->size, sizeof t->o);
   if (!t->want.loss && (t->want.optimizer || !t->want.metrics || !*t->want.metrics))
     return session_fail(s, EK_USAGE, "ek_train_options: a loss is needed");
-  if (t->want.batch_count && !t->want.batch) return session_null(s);
+  if ((t->want.batch_count && !t->want.batch) || (t->want.standardize_count && !t->want.standardize))
+    return session_null(s);
   if (!(t->want.clip_norm >= 0 && t->want.clip_value >= 0))
     return session_fail(s, EK_USAGE, "ek_train_options: clip_norm and clip_value are 0 or above");
   if (!(t->want.ema >= 0 && t->want.ema < 1))
@@ -585,10 +617,27 @@ static void put_values(ek_trainer *t, graph *g, bool inference) {
     }
   }
 }
+static void put_metadata(graph *g, const char *key, const char *text) {
+  uint32_t i = 0;
+  while (i < g->metadata.n && strcmp(g->metadata.v[i].name, key) != 0) i++;
+  if (i == g->metadata.n) vec_push(ctx_arena(g->c), g->metadata, ((attr){0}));
+  g->metadata.v[i] = (attr){.name = intern(g->c, key), .kind = AK_STRING, .s = intern(g->c, text)};
+}
+static void put_all_metadata(const ek_trainer *t, graph *g) {
+  sbuf inputs = sbuf_new(ctx_arena(g->c));
+  for (uint32_t i = 0; i < t->plan.nstandards; i++) sb_fmt(&inputs, "%s%s", i ? ", " : "", t->plan.standards[i].input);
+  if (t->plan.nstandards) put_metadata(g, STANDARDIZED, inputs.s);
+  for (const char *const *x = t->want.metadata; x && *x; x++) {
+    const char *text = strchr(*x, '=');
+    put_metadata(g, intern_n(g->c, *x, (size_t)(text - *x)), text + 1);
+  }
+}
 static ek_code write(pipeline *p, void *env) {
   const saving *s = env;
   uint64_t bytes;
   put_values(s->t, p->g, true);
+  train_standardize(p->g, &s->t->plan);
+  put_all_metadata(s->t, p->g);
   return onnx_write(p->g, s->path, &bytes) ? EK_OK : EK_IO;
 }
 ek_code ek_trainer_save(ek_trainer *t, const char *path) {

@@ -76,6 +76,19 @@ static void list(ek_model *m, values *l) {
   }
   CTX_CATCH { l->n = SIZE_MAX; }
 }
+ek_code ek_model_metadata(ek_model *m, const ek_metadata **out, size_t *n) {
+  if (!m || !out || !n) return session_null(m ? m->s : NULL);
+  volatile ek_code e = EK_OK;
+  *out = NULL, *n = 0;
+  CTX_TRY(m->c) {
+    const graph *g = m->p->g;
+    ek_metadata *all = NEWN(ctx_arena(m->c), ek_metadata, g->metadata.n + 1);
+    for (uint32_t i = 0; i < g->metadata.n; i++) all[i] = (ek_metadata){g->metadata.v[i].name, g->metadata.v[i].s};
+    *out = all, *n = g->metadata.n;
+  }
+  CTX_CATCH { e = session_done(m->s, m->c, EK_FAILED); }
+  return e;
+}
 ek_code ek_model_values(ek_model *m, const ek_value_info **out, size_t *n) {
   if (!m || !out || !n) return session_null(m ? m->s : NULL);
   values l = {0};

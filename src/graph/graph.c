@@ -120,10 +120,14 @@ void node_remove_attr(node *n, const char *name) {
     }
 }
 
-static node *first_node(graph *g, const char *op, value *out) {
-  node *n = graph_node(g, op, "", out->name);
+node *graph_node_first(graph *g, const char *op, const char *domain, const char *name) {
+  node *n = graph_node(g, op, domain, name);
   for (uint32_t i = g->nodes.n - 1; i > 0; i--) g->nodes.v[i] = g->nodes.v[i - 1];
   g->nodes.v[0] = n;
+  return n;
+}
+static node *first_node(graph *g, const char *op, value *out) {
+  node *n = graph_node_first(g, op, "", out->name);
   vec_push(ctx_arena(g->c), n->out, out);
   out->def = n;
   return n;

@@ -105,6 +105,7 @@ graph *graph_new(ctx *c, graph *parent, const char *name);
 value *graph_value(graph *g, const char *name); /* new value; the name is made unique */
 value *graph_const(graph *g, const char *name, const ndarray *data);
 node *graph_node(graph *g, const char *op, const char *domain, const char *name);
+node *graph_node_first(graph *g, const char *op, const char *domain, const char *name); /* in front of the others */
 value *graph_result(graph *g, node *n, const char *name); /* a new value: the node's next output */
 const attr *node_attr(const node *n, const char *name);   /* NULL if absent */
 attr *node_set_int(graph *g, node *n, const char *name, int64_t v);

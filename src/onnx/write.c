@@ -235,13 +235,26 @@ static msg node_msg(writer *w, const node *n) {
       w->opset = max64(w->opset, versions[i]);
   return m;
 }
-static msg graph_msg(writer *w, const graph *g) {
-  msg m = msg_new(w->a);
-  bool root = !g->parent;
-  for (uint32_t i = 0; i < g->nodes.n; i++) {
-    msg n = node_msg(w, g->nodes.v[i]);
-    put_msg(&m, 1, &n);
+/* What the model had as a node stays one, so that it doesn't become a parameter; but for large ones in another file. */
+static bool is_node(const writer *w, const value *v) { return v->literal && !w->data_name; }
+static void put_constant_nodes(writer *w, msg *m) {
+  for (uint32_t i = 0; i < w->constants.n; i++) {
+    const value *v = w->constants.v[i];
+    if (!is_node(w, v)) continue;
+    const attr a = {.name = "value", .kind = AK_TENSOR, .tensor = v->data};
+    msg n = msg_new(w->a), value = attribute(w, &a);
+    put_text(&n, 2, v->name), put_text(&n, 3, v->name), put_text(&n, 4, "Constant");
+    put_msg(&n, 5, &value);
+    put_msg(m, 1, &n);
   }
+}
+static msg graph_msg(writer *w, const graph *g) {
+  msg m = msg_new(w->a), *nodes = NEWN(w->a, msg, g->nodes.n + 1);
+  bool root = !g->parent;
+  for (uint32_t i = 0; i < g->nodes.n; i++) nodes[i] = node_msg(w, g->nodes.v[i]);
+  for (uint32_t i = 0; root && i < g->outputs.n; i++) use(w, g->outputs.v[i]);
+  if (root) put_constant_nodes(w, &m);
+  for (uint32_t i = 0; i < g->nodes.n; i++) put_msg(&m, 1, &nodes[i]);
   put_text(&m, 2, g->name[0] ? g->name : "graph");
   for (uint32_t i = 0; i < g->inputs.n; i++) {
     msg v = value_info(w, g->inputs.v[i]);
@@ -253,6 +266,7 @@ static msg graph_msg(writer *w, const graph *g) {
     put_msg(&m, 12, &v);
   }
   for (uint32_t i = 0; root && i < w->constants.n; i++) {
+    if (is_node(w, w->constants.v[i])) continue;
     msg t = tensor(w, w->constants.v[i]->data, w->constants.v[i]->name);
     put_msg(&m, 5, &t);
   }

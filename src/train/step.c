@@ -258,6 +258,7 @@ void train_build(graph *g, const train_plan *p, train_made *made) {
   *made = (train_made){0};
   b.prediction = train_tensor(b.g, b.p->output);
   train_separate_statistics(g);
+  train_standardize(g, p);
   if (!p->evaluate) {
     train_forms(g, p, made);
     const uint32_t n = made->statistics.n; /* outputs of states stay */

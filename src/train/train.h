@@ -70,6 +70,12 @@ typedef struct train_group { /* parameters with other attributes of the optimise
   const char *pattern;       /* of their names: * stands for any text, ? for one character */
   train_rule rule;           /* the optimiser with these attributes */
 } train_group;
+typedef struct train_standard { /* an input that the model standardizes: (x - mean)/deviation */
+  const char *input;            /* its name */
+  const double *mean;           /* one for each place of the first axes of a sample, so many that it is n places */
+  const double *deviation;      /* the same, above 0 */
+  int64_t n;                    /* how many */
+} train_standard;
 typedef struct train_plan {
   const oplib *lib;          /* definitions */
   train_rule loss;           /* the loss */
@@ -81,7 +87,9 @@ typedef struct train_plan {
   const char *output;        /* the tensor that the loss is of; NULL: the model's first output */
   const graph_given *batch;  /* inputs of a step: of those that the model does not have, type and sizes are used */
   uint32_t nbatch;           /* how many */
-  int64_t samples;           /* samples of a batch */
+  const train_standard *standards; /* inputs that are standardized */
+  uint32_t nstandards;             /* how many */
+  int64_t samples;                 /* samples of a batch */
   const char *const *freeze; /* patterns of names of parameters that stay as they are, NULL-terminated; NULL: none */
   double clip_norm;          /* gradients are scaled down to this norm of all together; 0: not */
   double clip_value;         /* each element of a gradient is cut to this absolute value; 0: not */
@@ -104,6 +112,9 @@ value *train_tensor(graph *g, const char *name);
 /* does one of the patterns fit? NULL: there is none */
 bool train_matches(const char *const *patterns, const char *name);
 
+/* ---- standardize.c ------------------------------------------------------------------------------ */
+/* The model begins with the standardization of plan.standards. Unwinds: E_USAGE, E_SHAPE. */
+void train_standardize(graph *g, const train_plan *p);
 /* ---- forms.c: inference to training ------------------------------------------------------------ */
 /* Running statistics whose initialiser is read elsewhere, too (equal initialisers were merged), get one of their own,
  * with the same first value, which is called NAME.1, NAME.2, .. */

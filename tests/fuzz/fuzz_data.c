@@ -18,7 +18,7 @@ static void use(ctx *c, const dataset *d) {
       dataset_read(c, d, k, i, &as_is, to);
       dataset_read(c, d, k, i, &half, to);
     }
-    dataset_standardized(ctx_arena(c), d, k, (dataset_part){NULL, n}, ET_F32);
+    dataset_measure(ctx_arena(c), d, k, (dataset_part){NULL, n});
   }
   if (dataset_count(d) > 1) dataset_split(ctx_arena(c), d, 0.5, 1, &rest, &out);
 }

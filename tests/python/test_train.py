@@ -285,6 +285,32 @@ class Fit(unittest.TestCase):
         p.w, p.b = t.state_dict()["w.ema"], mean
         self.assertAlmostEqual(loss, p.loss(d["x"], d["target"]))
 
+    def test_standardize(self):
+        """It is part of a step, of the evaluation and of what is saved."""
+        d = data(8)
+        mean, deviation = d["x"].mean(0), d["x"].std(0)
+        inside = {"x": (d["x"] - mean) / deviation, "target": d["target"]}
+        t = Trainer(LINEAR, loss="mse", batch=d, standardize={"x": (mean, deviation)}, metadata={"who": "a=b"})
+        u = Trainer(LINEAR, loss="mse", batch=inside)
+        for _ in range(3):
+            self.assertAlmostEqual(t.step(d, 0.1), u.step(inside, 0.1), 12)
+        self.assertEqual(set(t.state_dict()), set(u.state_dict()))
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "s.onnx")
+            t.save(path)
+            v = Trainer(path, loss="mse", batch=d)
+            self.assertAlmostEqual(v.evaluate(d), u.evaluate(inside), 12)
+            self.assertEqual(set(v.parameters), {"w", "b"})
+            with self.assertRaisesRegex(einkorn.UsageError, "standardizes its input x already"):
+                Trainer(path, loss="mse", batch=d, standardize={"x": (0, 1)})
+            with open(path, "rb") as f:
+                self.assertRegex(f.read(), b"(?s)einkorn.standardized.*who\x12\x03a=b")
+        for given, says in (({"y": (0, 1)}, "no input of that name"), ({"x": 3}, "is expected"),
+                            ({"x": (mean[:2], 1)}, "2 numbers; one for each .* is expected: 1, 3"),
+                            ({"x": (0, 0)}, "a deviation above 0")):
+            with self.subTest(says), self.assertRaisesRegex(einkorn.EinkornError, says):
+                Trainer(LINEAR, loss="mse", batch=d, standardize=given)
+
     def test_loss_scale(self):
         """f16: the first scale, and after how many steps it doubles."""
         d = {"x": data(4)["x"].astype("float32"), "target": data(4)["target"].astype("float32")}

@@ -257,6 +257,22 @@ static void numbers(void **state) {
   setlocale(LC_ALL, "C");
 }
 
+static void json_strings(void **state) {
+  arena *a = ctx_arena(*state);
+  static const char *const bad[] = {"",         "[",         "[\"a\"", "[\"a\",]",    "[\"a\" \"b\"]", "[1]",
+                                    "[\"a\"]]", "[\"\\x\"]", "[\"a",   "[\"\\u00\"]", "[\"\\ud83d\"]", "[,\"a\"]",
+                                    "{}"};
+  strvec v;
+  assert_true(json_read_strings(a, " [ ] ", &v));
+  assert_int_equal(v.n, 0);
+  assert_true(json_read_strings(a, "[\"a\\\"\\n\", \"\\u00e9\\u20ac\"\t,\"\"]\n", &v));
+  assert_int_equal(v.n, 3);
+  assert_string_equal(v.v[0], "a\"\n");
+  assert_string_equal(v.v[1], "\xc3\xa9\xe2\x82\xac");
+  assert_string_equal(v.v[2], "");
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    if (json_read_strings(a, bad[i], &v)) fail_msg("%s is taken", bad[i]);
+}
 static void json_text(void **state) {
   sbuf b = sbuf_new(ctx_arena(*state));
   json j = json_new(&b, false);
@@ -587,27 +603,17 @@ static void memory_of_the_caller(void **state) {
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
   const struct CMUnitTest tests[] = {
-      T(frames_nest),
-      T(frames_of_two_contexts),
-      T(diagnostics),
-      T(bugs),
-      T(arenas),
-      T(large_pieces),
-      T(vectors),
-      T(maps),
-      T(text),
-      T(numbers),
-      T(json_text),
-      T(types),
-      T(codes_round_trip),
-      T(rounding),
-      T(conversions),
-      T(files),
-      T(npy_files),
-      T(npz_files),
-      T(parallel),
-      T(arithmetic),
-      T(memory_of_the_caller),
+      T(frames_nest),  T(frames_of_two_contexts),
+      T(diagnostics),  T(bugs),
+      T(arenas),       T(large_pieces),
+      T(vectors),      T(maps),
+      T(text),         T(numbers),
+      T(json_strings), T(json_text),
+      T(types),        T(codes_round_trip),
+      T(rounding),     T(conversions),
+      T(files),        T(npy_files),
+      T(npz_files),    T(parallel),
+      T(arithmetic),   T(memory_of_the_caller),
   };
   return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }

@@ -416,7 +416,7 @@ static void conversion(void **state) {
   read_to(c, d, 0, 0, dataset_converted(d, 0, ET_I64), l);
   assert_true(l[200] == 200);
   const double mean[2] = {1, 2}, factor[2] = {10, 100};
-  read_to(c, d, 0, 0, (dataset_transform){ET_F32, 2, mean, factor}, f);
+  read_to(c, d, 0, 0, (dataset_transform){.type = ET_F32, .groups = 2, .mean = mean, .factor = factor}, f);
   assert_true(f[127] == 1260 && f[128] == 12600);
   uint16_t h[256];
   read_to(c, d, 0, 0, dataset_converted(d, 0, ET_F16), h);
@@ -439,25 +439,34 @@ static void standardization(void **state) {
   const double x[4][2] = {{1e8 + 1, 7}, {1e8 + 3, 7}, {1e8 + 5, 7}, {-1e9, 7}};
   dataset *d = open_it(c, put_npy("n.npy", "(4, 2)", "<f8", x, sizeof x));
   const int64_t part[3] = {0, 1, 2};
-  dataset_transform t = {0};
-  CTX_TRY(c) { t = dataset_standardized(ctx_arena(c), d, 0, (dataset_part){part, 3}, ET_F64); }
+  dataset_statistics t = {0};
+  CTX_TRY(c) { t = dataset_measure(ctx_arena(c), d, 0, (dataset_part){part, 3}); }
   assert_int_equal(t.groups, 2);
   assert_true(t.mean[0] == 1e8 + 3 && t.mean[1] == 7);
-  assert_true(fabs(1 / t.factor[0] - sqrt(8.0 / 3)) < 1e-12);
-  double out[2];
-  read_to(c, d, 0, 2, t, out);
-  assert_true(fabs(out[0] - 2 / sqrt(8.0 / 3)) < 1e-12 && out[1] == 0);
-  /* channels: two samples of 2 channels of 1 x 2 */
+  assert_true(fabs(t.deviation[0] - sqrt(8.0 / 3)) < 1e-12 && t.deviation[1] == 1);
+  /* channels: two samples of 2 channels of 1 x 2; bytes of images are read as 0 to 1 */
   const uint8_t p[8] = {0, 2, 10, 10, 4, 6, 10, 30};
   d = open_it(c, put_npy("p.npy", "(2, 2, 1, 2)", "|u1", p, sizeof p));
-  CTX_TRY(c) { t = dataset_standardized(ctx_arena(c), d, 0, dataset_all(d), ET_F32); }
+  CTX_TRY(c) { t = dataset_measure(ctx_arena(c), d, 0, dataset_all(d)); }
   assert_int_equal(t.groups, 2);
-  assert_true(t.mean[0] == 3 && t.mean[1] == 15);
-  assert_true(fabs(1 / t.factor[0] - sqrt(5)) < 1e-12 && fabs(1 / t.factor[1] - sqrt(75)) < 1e-12);
+  assert_true(fabs(t.mean[0] - 3.0 / 255) < 1e-15 && fabs(t.mean[1] - 15.0 / 255) < 1e-15);
+  assert_true(fabs(t.deviation[0] - sqrt(5) / 255) < 1e-14 && fabs(t.deviation[1] - sqrt(75) / 255) < 1e-14);
+  /* noise in units of these deviations: the same numbers, scaled channel by channel */
+  float plain[4], scaled[4], noisy[4];
+  const dataset_augment g = {.noise = 0.5};
+  dataset_transform how[2] = {dataset_converted(d, 0, ET_F32)};
+  CTX_TRY(c) { how[1] = dataset_scaled_noise(ctx_arena(c), d, 0, ET_F32, &t); }
+  CTX_TRY(c) {
+    dataset_read(c, d, 0, 1, &how[1], plain);
+    dataset_read_augmented(c, d, 0, &(dataset_draw){1, 2, 1}, &how[0], &g, noisy);
+    dataset_read_augmented(c, d, 0, &(dataset_draw){1, 2, 1}, &how[1], &g, scaled);
+  }
+  for (int i = 0; i < 4; i++)
+    assert_true(fabs((scaled[i] - plain[i]) - (noisy[i] - plain[i]) * t.deviation[i / 2]) < 1e-6);
   d = open_it(c, put_npy("p.npy", "(2, 2, 2)", "|u1", p, sizeof p)); /* a gray image: one group */
-  CTX_TRY(c) { t = dataset_standardized(ctx_arena(c), d, 0, dataset_all(d), ET_F32); }
+  CTX_TRY(c) { t = dataset_measure(ctx_arena(c), d, 0, dataset_all(d)); }
   assert_int_equal(t.groups, 1);
-  assert_true(t.mean[0] == 9);
+  assert_true(fabs(t.mean[0] - 9.0 / 255) < 1e-15);
 }
 
 /* ---- split ----------------------------------------------------------------------------------- */
