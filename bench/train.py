@@ -162,7 +162,7 @@ def memory_of(name):
             file.write(model.SerializeToString())
         report = Trainer(path, loss="cross_entropy", optimizer="sgd", batch=batch, threads=1).report
         work = eval(report["memory"], {"__builtins__": {}}, {"threads": 1})  # a sum and product of numbers
-        return work, report["state_bytes"], report["weight_bytes"]
+        return work, report["state_bytes"], report["constant_bytes"]
 
 
 # ---- memory ----

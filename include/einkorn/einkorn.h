@@ -166,7 +166,7 @@ EK_API ek_code ek_load_ops_memory(ek_session *s, const void *text, size_t bytes,
 
 /* ---- models ---------------------------------------------------------------------------------- */
 /* Loads a model: .onnx or graph text, by content. The file and its external data stay mapped; they must not change as
- * long as the model is used. EK_IO, EK_MODEL, EK_UNSUPPORTED. */
+ * long as the model is used, or a module from it that has states. EK_IO, EK_MODEL, EK_UNSUPPORTED. */
 EK_API ek_code ek_load(ek_session *s, const char *path, ek_model **out);
 /* Loads a model from memory: borrowed, and unchanged, as long as the model and what is compiled from it. name: for
  * messages; NULL: "model". External data has no folder here: EK_IO when the model has any. */
@@ -241,10 +241,10 @@ typedef struct ek_options {
   /* Called after every pass. NULL: nobody looks. */
   void (*pass)(void *user, const char *level, const char *pass, int changed, double ms);
   void *pass_user; /* handed to pass */
-  /* bytes: ek_run_options.memory_limit of runs that say 0; a model whose working memory is known and larger is
-   * refused (EK_MEMORY). Where it is a number, and the limit below it, kernels run again instead of their results being
-   * kept, as far as that helps (ek_memory_use.repeated); values stay as they are, bit for bit. ek_save refuses a model
-   * of which some run could take more, with the sizes that it permits. 0: no limit */
+  /* bytes: ek_run_options.memory_limit of runs that say 0; a model whose working memory is known and with its states
+   * larger is refused (EK_MEMORY). Where it is a number, and the limit below it, kernels run again instead of their
+   * results being kept, as far as that helps (ek_memory_use.repeated); values stay as they are, bit for bit. ek_save
+   * refuses a model of which some run could take more, with the sizes that it permits. 0: no limit */
   uint64_t memory_limit;
   /* Compiled code and packed weights kept on disk. The default is NULL: a library writes nothing that nobody asked for.
    * "": in $EINKORN_CACHE_DIR, else $XDG_CACHE_HOME/einkorn, else ~/.cache/einkorn (what the program einkorn does);
@@ -322,12 +322,13 @@ EK_API ek_code ek_compile(ek_model *m, const ek_options *o, ek_module **out);
 EK_API ek_code ek_save(ek_model *m, const ek_options *o, const char *path, ek_report *report);
 /* What a run of a module takes. */
 typedef struct ek_memory_use {
-  size_t size;             /* sizeof(ek_memory_use): set by the caller; so much is written */
-  uint64_t work_bytes;     /* working memory, in as many threads as it was compiled for; 0: not known before a run */
-  uint64_t state_bytes;    /* states: of a training step its parameters, statistics and moments */
-  uint64_t constant_bytes; /* packed constants, and what states begin with */
-  uint64_t repeated;       /* kernels that run again in each run, to keep within a limit of memory */
-  double repeated_cost;    /* their estimated time, as a part of that of the others */
+  size_t size;          /* sizeof(ek_memory_use): set by the caller; so much is written */
+  uint64_t work_bytes;  /* working memory, in as many threads as it was compiled for; 0: not known before a run */
+  uint64_t state_bytes; /* states: of a training step its parameters, statistics and moments */
+  /* packed constants; with what states begin with, unless that is long and read from the model's file when they do */
+  uint64_t constant_bytes;
+  uint64_t repeated;    /* kernels that run again in each run, to keep within a limit of memory */
+  double repeated_cost; /* their estimated time, as a part of that of the others */
 } ek_memory_use;
 /* of a module that was loaded from a file only the working memory is known. m NULL: zeros */
 EK_API void ek_module_memory(const ek_module *m, ek_memory_use *out);
@@ -392,7 +393,7 @@ typedef struct ek_run_options {
   /* 1 to 1024: computes in so many at most, the caller of ek_run_execute included; 0: as compiled. Working memory
    * may grow with it (ek_report.memory) */
   int threads;
-  /* most bytes for working memory and outputs that are not bound; beyond, sizes are refused (EK_MEMORY) before
+  /* most bytes for working memory, states and outputs that are not bound; beyond, sizes are refused (EK_MEMORY) before
    * anything is allocated for them. 0: ek_options.memory_limit */
   uint64_t memory_limit;
   ek_pool *pool; /* borrowed as long as the run; NULL: the session's */
@@ -454,7 +455,8 @@ EK_API ek_code ek_run_get_output(ek_run *r, const char *name, ek_array *out);
 /* ---- states: what a run keeps from one execute to the next (ek_options.states). Each run has its own. An execute that
  * fails leaves them as they were, but for those that the program changes in place, which it may have begun to change:
  * until they are reset or restored, ek_run_execute gives EK_USAGE. ---- */
-/* The state gets its first value; name NULL: all states do. Sizes may be others afterwards. EK_USAGE: no such state. */
+/* The state gets its first value; name NULL: all states do. Sizes may be others afterwards. EK_USAGE: no such state;
+ * EK_IO: the model's file, which has that value, was changed. */
 EK_API ek_code ek_run_reset(ek_run *r, const char *name);
 /* What the state holds now, row-major, whatever the order in which the program keeps it: data is the run's own, valid
  * until its next execute, reset, restore or snapshot of this state; copy it to keep it. EK_USAGE: no such state; its

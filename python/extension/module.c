@@ -226,14 +226,14 @@ static PyObject *get_states(PyObject *self, void *none) {
 PyObject *report_dict(const ek_report *r, const ek_memory_use *use) {
   const ek_memory_use none = {0};
   if (!use) use = &none;
-  return Py_BuildValue("{szszsKsKsKsIsIsIsKsdsdsdsdsdsOsKsIsd}", "memory", r->memory, "least_memory", r->least_memory,
-                       "weight_bytes", (unsigned long long)r->weight_bytes, "code_bytes",
-                       (unsigned long long)r->code_bytes, "file_bytes", (unsigned long long)r->file_bytes, "kernels",
-                       r->kernels, "functions", r->functions, "compiled", r->compiled, "rewrites",
-                       (unsigned long long)r->rewrites, "total_ms", r->total_ms, "load_ms", r->load_ms, "passes_ms",
-                       r->passes_ms, "schedule_ms", r->schedule_ms, "code_ms", r->code_ms, "cached",
-                       r->cached ? Py_True : Py_False, "state_bytes", (unsigned long long)use->state_bytes, "repeated",
-                       (unsigned int)use->repeated, "repeated_cost", use->repeated_cost);
+  return Py_BuildValue(
+      "{szszsKsKsKsIsIsIsKsdsdsdsdsdsOsKsKsIsd}", "memory", r->memory, "least_memory", r->least_memory, "weight_bytes",
+      (unsigned long long)r->weight_bytes, "code_bytes", (unsigned long long)r->code_bytes, "file_bytes",
+      (unsigned long long)r->file_bytes, "kernels", r->kernels, "functions", r->functions, "compiled", r->compiled,
+      "rewrites", (unsigned long long)r->rewrites, "total_ms", r->total_ms, "load_ms", r->load_ms, "passes_ms",
+      r->passes_ms, "schedule_ms", r->schedule_ms, "code_ms", r->code_ms, "cached", r->cached ? Py_True : Py_False,
+      "state_bytes", (unsigned long long)use->state_bytes, "constant_bytes", (unsigned long long)use->constant_bytes,
+      "repeated", (unsigned int)use->repeated, "repeated_cost", use->repeated_cost);
 }
 static PyObject *get_report(PyObject *self, void *none) {
   module_object *m = (module_object *)self;

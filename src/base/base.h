@@ -356,6 +356,10 @@ bool file_map(ctx *c, const char *path, bytes *out);
 void file_cool(ctx *c);
 /* gives the memory of the whole pages among these bytes back; nothing happens to bytes that are of no mapped file */
 void file_done(ctx *c, const void *p, size_t n);
+/* is all of it in a mapped file? */
+bool file_holds(ctx *c, bytes b);
+/* the name of the mapped file that p points into, if that file was changed since; else NULL. Any thread */
+const char *file_changed(ctx *c, const void *p);
 /* digest of the contents of all files mapped so far, and of which call of file_map was for which of them */
 void file_digest(ctx *c, uint8_t out[32]);
 /* every file mapped in `was` is mapped in `is` too, and was not changed in between */

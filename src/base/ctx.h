@@ -26,6 +26,7 @@ typedef struct slot {
 
 typedef struct mapping {
   struct mapping *next; /* mapped before it; NULL: the first */
+  const char *path;     /* name that it was mapped under */
   uint64_t dev, ino;    /* device and inode of the file */
   int64_t mtime_s;      /* time of the file's last change, seconds */
   int64_t mtime_ns;     /* nanoseconds of that time */

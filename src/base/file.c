@@ -42,7 +42,8 @@ static bool map_open_file(ctx *c, const char *path, int fd, bytes *out) {
   if (fstat(fd, &st) != 0) return io_error(c, "read", path, errno);
   if (S_ISDIR(st.st_mode)) return io_error(c, "read", path, EISDIR);
   mapping *m = NEW(c->main, mapping);
-  *m = (mapping){.dev = (uint64_t)st.st_dev,
+  *m = (mapping){.path = arena_strdup(c->main, path),
+                 .dev = (uint64_t)st.st_dev,
                  .ino = (uint64_t)st.st_ino,
                  .mtime_s = st.st_mtim.tv_sec,
                  .mtime_ns = st.st_mtim.tv_nsec,
@@ -214,6 +215,21 @@ void file_done(ctx *c, const void *p, size_t n) {
     if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
   }
   pthread_mutex_unlock(&c->lock);
+}
+static const mapping *mapping_at(ctx *c, bytes b) {
+  const mapping *m = mappings_of(c);
+  while (m && !(m->mapped && b.p >= m->b.p && b.n <= m->b.n && (size_t)(b.p - m->b.p) <= m->b.n - b.n)) m = m->next;
+  return m;
+}
+bool file_holds(ctx *c, bytes b) { return mapping_at(c, b) != NULL; }
+/* What was mapped stays where another file has the name by now. */
+const char *file_changed(ctx *c, const void *p) {
+  const mapping *m = mapping_at(c, (bytes){p, 1});
+  struct stat st;
+  if (!m || stat(m->path, &st) != 0 || m->dev != (uint64_t)st.st_dev || m->ino != (uint64_t)st.st_ino) return NULL;
+  const bool same =
+      m->b.n == (size_t)st.st_size && m->mtime_s == st.st_mtim.tv_sec && m->mtime_ns == st.st_mtim.tv_nsec;
+  return same || EK_PLANTED("file-changed") ? NULL : m->path;
 }
 bool file_exists(const char *path) { return access(path, F_OK) == 0; }
 

@@ -214,8 +214,8 @@ const option options[] = {
      "threads of the compiler (default: all the process may use)"},
     {"memory-limit", 0, "BYTES", O_BYTES, AT(memory_limit),
      CMD_RUN | CMD_COMPILE | CMD_BENCH | CMD_DIFF | CMD_QUANTIZE | CMD_EXPLAIN,
-     "a model whose run takes more working memory, although kernels run again instead of their results being kept, is "
-     "refused; saved ones with the largest sizes that they permit; 500M and 2G, too"},
+     "a model whose run takes more working memory and states, although kernels run again instead of their results "
+     "being kept, is refused; saved ones with the largest sizes that they permit; 500M and 2G, too"},
     {"dim", 0, "N=8,..", O_LIST, AT(dims), CMD_MODEL,
      "fixes a symbolic dimension, or with N=1:8:64 bounds it: the least, the likely and the most; may be given again"},
     {"state", 0, "OUTPUT=INPUT", O_LIST, AT(states), CMD_MODEL & ~CMD_DIFF,

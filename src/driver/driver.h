@@ -182,7 +182,7 @@ void report_times(pipeline *p, ek_report *r);
 uint32_t program_kernels(const program *p);
 /* ---- state.c: what stays from run to run, of one run object ---- */
 typedef struct run_states run_states;
-run_states *states_new(const memory *mem, const ek_rt_model *d, bool *ok); /* NULL: there are none, or no memory: *ok */
+run_states *states_new(const ek_module *m, bool *ok); /* NULL: there are none, or no memory: *ok */
 void states_free(run_states *s);
 /* The sizes of the states are known: dims of all, one after the other. Those that were not begun get their first value.
  * EK_SHAPE: one was begun with other sizes; EK_MEMORY. The text of a failure goes to `why`. */

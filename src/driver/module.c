@@ -90,39 +90,47 @@ void report_times(pipeline *p, ek_report *r) {
 }
 
 /* ---- in this process ------------------------------------------------------------------------- */
-static void bind_code(pipeline *p, ek_module *m, ek_rt_model *d) {
+/* all: what states begin with is kept in memory, too, where a file has it */
+static void bind_code(pipeline *p, ek_module *m, ek_rt_model *d, bool all) {
   d->plan = (ek_rt_main)jit_find(m->j, p->p->plan_fn->name);
   d->run = (ek_rt_main)jit_find(m->j, p->p->run_fn->name);
-  size_t n = ((size_t)p->p->weight_bytes + 64) / 64 * 64;
+  const uint64_t kept = p->p->weight_bytes - (all ? 0 : p->p->first_bytes);
+  size_t n = ((size_t)kept + 64) / 64 * 64;
   m->weights = mem_ahead_end(m->room, n);
   m->room = NULL;
   if (!m->weights) m->weights = mem_get(&m->s->mem, n);
   if (!m->weights) ctx_fail(p->c, E_MEMORY, "no memory for %zu bytes of constants", n);
-  pipe_weights(p, m->weights, NULL, NULL);
+  pipe_weights(p, kept, m->weights, NULL, NULL);
   d->weights = m->weights;
-  d->weight_bytes = (int64_t)p->p->weight_bytes;
+  d->weight_bytes = (int64_t)kept;
   m->d = d;
   report_times(p, &m->report);
   jit_stats s = jit_get_stats(m->j);
   m->report.code_bytes = s.code_bytes;
   m->report.compiled = s.compiled;
 }
-/* Is the working memory known, and over the limit? The message, in the module's context. */
+/* Is the working memory known, and with the states over the limit? The message, in the module's context. */
 static const char *too_large(const ek_module *m, ctx *c) {
   int64_t bytes;
+  const uint64_t states = m->use.state_bytes;
   if (!m->memory_limit || m->kind != MODULE_JIT || !m->d || !run_need(m->d, m->threads, &bytes) ||
-      (uint64_t)bytes <= m->memory_limit)
+      (uint64_t)bytes + states <= m->memory_limit)
     return NULL;
   return arena_fmt(ctx_arena(c),
-                   "the model needs %lld bytes of working memory (%s) in %d threads; the limit is %llu bytes",
-                   (long long)bytes, m->d->memory, m->threads, (unsigned long long)m->memory_limit);
+                   "the model needs %lld bytes of working memory (%s) in %d threads%s; the limit is %llu bytes",
+                   (long long)bytes, m->d->memory, m->threads,
+                   states ? arena_fmt(ctx_arena(c), " and %llu of states", (unsigned long long)states) : "",
+                   (unsigned long long)m->memory_limit);
 }
-/* Packed constants take the room of those in the model at least, four times that where windows are transformed. */
+/* Packed constants take the room of those in the model at least, four times that where windows are transformed. What
+ * states begin with goes to them. */
 static void begin_room(const pipeline *p, ek_module *m) {
   size_t n = 0;
+  bool *first = arena_alloc(p->a, p->m->tensors.n * sizeof *first);
+  for (uint32_t i = 0; i < p->m->states.n; i++) first[p->m->states.v[i]] = true;
   for (uint32_t t = 1; t < p->m->tensors.n; t++) {
     const tensor *x = xt(p->m, t);
-    if (x->kind == TK_CONST && (x->narrow.type ? x->narrow.from.p : x->data.data)) n += x->data.bytes;
+    if (x->kind == TK_CONST && !first[t] && (x->narrow.type ? x->narrow.from.p : x->data.data)) n += x->data.bytes;
   }
   if (p->o.compile_threads > 1 && n < SIZE_MAX / 8) m->room = mem_ahead(&m->s->mem, n, 4 * n);
 }
@@ -162,7 +170,7 @@ static void make_code(pipeline *p, ek_module *m, cache *k) {
   if (k) p->keep = cache_keep, p->keep_env = k;
   m->j = pipe_jit(p);
   CTX_TRY(p->c) {
-    if (!p->stopped) bind_code(p, m, d);
+    if (!p->stopped) bind_code(p, m, d, k != NULL);
     const char *why = too_large(m, p->c);
     if (why) ctx_fail(p->c, E_MEMORY, "%s", why);
     if (k && !p->stopped && cache_store(k, p, m)) {
@@ -484,7 +492,7 @@ void ek_module_memory(const ek_module *m, ek_memory_use *out) {
   if (!out || out->size < sizeof out->size) return;
   const size_t n = out->size;
   ek_memory_use all = m ? m->use : (ek_memory_use){0};
-  if (m) all.constant_bytes = m->report.weight_bytes;
+  if (m) all.constant_bytes = m->d ? (uint64_t)m->d->weight_bytes : 0;
   if (m && m->kind == MODULE_JIT && m->d && run_need(m->d, m->threads, &work)) all.work_bytes = (uint64_t)work;
   all.size = n;
   memset(out, 0, n);

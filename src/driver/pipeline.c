@@ -246,7 +246,7 @@ bool pipe_optimise(pipeline *p) {
 /* Does all that a run takes keep within the bound? Who knows the sizes looks at a bound of working memory alone. */
 static void keep_bound(const pipeline *p) {
   const memory_bound *b = &p->o.bound;
-  const int64_t states = schedule_state_bytes(p->s), constants = (int64_t)p->p->weight_bytes;
+  const int64_t states = schedule_state_bytes(p->s), constants = (int64_t)(p->p->weight_bytes - p->p->first_bytes);
   int64_t arena_bytes, scratch;
   if (!b->bytes || !b->whole) return;
   if (!sym_is_int(p->c, p->p->arena_bytes, &arena_bytes) || !sym_is_int(p->c, p->p->scratch_bytes, &scratch))
@@ -335,9 +335,9 @@ static void written(void *env, size_t n) {
   watching *w = env;
   if (w->wrote) w->wrote(w->env, n);
 }
-void pipe_weights(pipeline *p, uint8_t *to, void (*wrote)(void *env, size_t n), void *env) {
+void pipe_weights(pipeline *p, uint64_t n, uint8_t *to, void (*wrote)(void *env, size_t n), void *env) {
   double t0 = now_ms();
-  program_weights(p->p, p->o.compile_threads, to, &(weights_watch){packed, written, &(watching){p, wrote, env}});
+  program_weights(p->p, n, p->o.compile_threads, to, &(weights_watch){packed, written, &(watching){p, wrote, env}});
   file_cool(p->c);
   ran(p, PL_CODE, "weights", true, now_ms() - t0);
 }

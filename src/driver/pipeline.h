@@ -140,8 +140,8 @@ bool pipe_program(pipeline *p);
  * and, unless the module is to be profiled, all that is known of sizes: describe and report_program come before it */
 void pipe_release(pipeline *p);
 /* The program's constants, packed; what they were packed from gives its memory back: once only. wrote (may be NULL):
- * see program_weights. */
-void pipe_weights(pipeline *p, uint8_t *to, void (*wrote)(void *env, size_t n), void *env);
+ * see program_weights. n: of so many bytes. */
+void pipe_weights(pipeline *p, uint64_t n, uint8_t *to, void (*wrote)(void *env, size_t n), void *env);
 /* the bytes of pipe_weights, piece by piece, as often as wanted */
 void pipe_weights_stream(pipeline *p, void (*put)(void *env, bytes piece), void *env);
 jit *pipe_jit(pipeline *p); /* compiles the code for this process; NULL: stop_after ended the compilation */

@@ -77,7 +77,7 @@ static bool make_arrays(ek_run *r) {
   uint32_t ti = lay_out(d->in, d->inputs, r->in_at), to = lay_out(d->out, d->outputs, r->out_at);
   for (size_t i = 0; i < ns; i++) to += (uint32_t)d->state[i].rank;
   r->out_total = to;
-  r->states = states_new(r->mem, d, &ok);
+  r->states = states_new(r->m, &ok);
   if (!ok) return false;
   if (!ARRAY(in_dims, ti + 1) || !ARRAY(out_dims, to + 1) || !ARRAY(bounds, to + 1)) return false;
 #undef ARRAY

@@ -65,7 +65,7 @@ static void save_object(pipeline *p, saving *s, ek_rt_model *d, bool shared) {
              (bytes){driver_runtime_object, (size_t)(driver_runtime_object_end - driver_runtime_object)});
   if (weights) link_reserve(s->link, arena_fmt(p->a, "%s_weights", name), weights, objs[0]);
   link_run(s->link, name, threads);
-  if (weights) pipe_weights(p, link_room(s->link), wrote, s->link);
+  if (weights) pipe_weights(p, weights, link_room(s->link), wrote, s->link);
   uint64_t bytes = link_end(s->link);
   write_header(p, s->path, name, d);
   if (s->report) s->report->code_bytes = code, s->report->file_bytes = bytes;

@@ -1,8 +1,9 @@
 /* The states of a run object: what stays from one execute to the next. A state in place has one piece of memory,
  * another two, the one with the current value and the one that the next run writes to; after a run that went well they
  * change parts. So nothing is copied between runs. A state begins with its first value as soon as its sizes are known,
- * and whenever it is reset. A program may keep a state, and its first value, in another order of its axes than
- * row-major; what is given and shown is row-major, and converted here. */
+ * and whenever it is reset; a long one is read from the model's file then, and nowhere else in memory. A program may
+ * keep a state, and its first value, in another order of its axes than row-major; what is given and shown is row-major,
+ * and converted here. */
 #include "driver/driver.h"
 #include <string.h>
 
@@ -19,20 +20,22 @@ typedef struct run_state {
   uint8_t *shown;            /* with an order: the value that was shown last, row-major; NULL: none was */
 } run_state;
 struct run_states {
-  const memory *mem;      /* where memory comes from */
-  const uint8_t *weights; /* first values lie here */
-  bool marked;            /* memory that nothing is put into yet is filled with ones */
-  int64_t n;              /* number of states */
-  run_state v[];          /* the states */
+  const memory *mem;   /* where memory comes from */
+  const ek_module *of; /* has their first values */
+  bool marked;         /* memory that nothing is put into yet is filled with ones */
+  int64_t n;           /* number of states */
+  run_state v[];       /* the states */
 };
 
-run_states *states_new(const memory *mem, const ek_rt_model *d, bool *ok) {
+run_states *states_new(const ek_module *m, bool *ok) {
+  const memory *mem = &m->s->mem;
+  const ek_rt_model *d = m->d;
   const int64_t n = model_states(d);
   *ok = true;
   if (!n) return NULL;
   run_states *s = mem_zero(mem, sizeof *s + (size_t)n * sizeof *s->v);
   if (!s) return *ok = false, NULL;
-  s->mem = mem, s->weights = d->weights, s->n = n;
+  s->mem = mem, s->of = m, s->n = n;
   const int64_t *orders = model_orders(d);
   for (int64_t i = 0, at = 0; i < n; at += d->state[i++].rank) {
     run_state *x = &s->v[i];
@@ -55,17 +58,25 @@ void states_free(run_states *s) {
 void states_mark(run_states *s) {
   if (s) s->marked = true;
 }
-static void begin(const run_states *s, run_state *x) {
-  if (x->rule->first >= 0)
-    memcpy(x->place[0], s->weights + x->rule->first, x->bytes);
-  else
-    memset(x->place[0], 0, x->bytes);
-  x->begun = x->lost = false;
-}
 static ek_code tell(text *why, ek_code code, const run_state *x, const char *what) {
   text_set(why, "state '"), text_put(why, x->t->name, strlen(x->t->name)), text_put(why, "' ", 2);
   text_put(why, what, strlen(what));
   return code;
+}
+static ek_code begin(const run_states *s, run_state *x, text *why) {
+  const ek_rt_model *d = s->of->d;
+  const char *changed = NULL;
+  if (x->bytes && x->rule->first >= d->weight_bytes)
+    changed = program_first(s->of->p->p, (uint32_t)(x - s->v), x->place[0]);
+  else if (x->rule->first >= 0)
+    memcpy(x->place[0], d->weights + x->rule->first, x->bytes);
+  else
+    memset(x->place[0], 0, x->bytes);
+  x->begun = false, x->lost = changed != NULL;
+  if (!changed) return EK_OK;
+  tell(why, EK_IO, x, "cannot begin: the file with its first value was changed since the model was compiled: ");
+  text_put(why, changed, strlen(changed));
+  return EK_IO;
 }
 static ek_code get_memory(const run_states *s, run_state *x, const int64_t *dims, text *why) {
   int64_t bytes;
@@ -81,8 +92,15 @@ static ek_code get_memory(const run_states *s, run_state *x, const int64_t *dims
   if (s->marked) memset(x->place[1], 0xff, x->bytes);
   if (x->t->rank) memcpy(x->dims, dims, (size_t)x->t->rank * sizeof *dims);
   x->sized = true;
-  begin(s, x);
   return EK_OK;
+}
+/* Memory with the first value. */
+static ek_code make(const run_states *s, run_state *x, const int64_t *dims, text *why) {
+  ek_code code = get_memory(s, x, dims, why);
+  if (code) return code;
+  code = begin(s, x, why);
+  if (code) drop(s, x);
+  return code;
 }
 static bool same_dims(const run_state *x, const int64_t *dims) {
   return !x->t->rank || !memcmp(x->dims, dims, (size_t)x->t->rank * sizeof *dims);
@@ -96,7 +114,7 @@ ek_code states_size(run_states *s, const int64_t *dims, text *why) {
     if (x->sized && same_dims(x, its)) continue;
     if (x->sized && x->begun)
       return tell(why, EK_SHAPE, x, "has other sizes than with these inputs: ek_run_reset ends what it holds");
-    code = get_memory(s, x, its, why);
+    code = make(s, x, its, why);
   }
   return code;
 }
@@ -158,19 +176,20 @@ static run_state *find(run_states *s, const char *name, text *why) {
   }
   return NULL;
 }
-/* Memory with the first value, if the model fixes all sizes. */
+/* The same, if the model fixes all sizes. */
 static ek_code settle(const run_states *s, run_state *x, text *why) {
   if (x->sized) return EK_OK;
   for (int32_t k = 0; k < x->t->rank; k++)
     if (x->t->dims[k] < 0) return tell(why, EK_USAGE, x, "has no sizes yet: call ek_run_prepare or ek_run_execute");
-  return get_memory(s, x, x->t->dims, why);
+  return make(s, x, x->t->dims, why);
 }
 ek_code states_reset(run_states *s, const char *name, text *why) {
   run_state *one = name ? find(s, name, why) : NULL;
   if (name && !one) return EK_USAGE;
-  for (int64_t i = 0; s && i < s->n; i++)
-    if ((!one || one == &s->v[i]) && s->v[i].sized) begin(s, &s->v[i]);
-  return EK_OK;
+  ek_code code = EK_OK;
+  for (int64_t i = 0; s && i < s->n && !code; i++)
+    if ((!one || one == &s->v[i]) && s->v[i].sized) code = begin(s, &s->v[i], why);
+  return code;
 }
 ek_code states_snapshot(run_states *s, const char *name, ek_array *out, text *why) {
   run_state *x = find(s, name, why);

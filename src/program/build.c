@@ -259,8 +259,13 @@ program *program_build(splan *s, const char *name) {
   memory_plan(&mem);
   if (s->bound.bytes) program_recompute(&mem);
   program *p = NEW(a, program);
-  *p = (program){
-      .c = s->m->c, .a = a, .l = s->l, .name = name ? name : "", .weight_bytes = mem.weight_bytes, .timed = s->timed};
+  *p = (program){.c = s->m->c,
+                 .a = a,
+                 .l = s->l,
+                 .name = name ? name : "",
+                 .weight_bytes = mem.weight_bytes,
+                 .first_bytes = mem.first_bytes,
+                 .timed = s->timed};
   bd k = {.p = p,
           .s = s,
           .m = s->m,

@@ -23,6 +23,7 @@ typedef struct memplan {
   sz scratch_bytes;      /* per worker */
   sz live_bound;         /* most bytes live at one step; 0: not known */
   uint64_t weight_bytes; /* bytes of all weights */
+  uint64_t first_bytes;  /* as in program */
 } memplan;
 void memory_plan(memplan *p);
 /* the launches of an item of a block are neighbours in the plan, in order of blocks and items: where they begin, and

@@ -348,19 +348,42 @@ static sz place_forms(mp *k, const ent *es, uint32_t n, sz *offset, uint32_t *fo
   return top;
 }
 
-/* An earlier buffer of weights with the same contents (the variants of a model pack many weights alike); 0: none. */
-static uint32_t equal_weights(const mp *k, uint32_t i) {
+/* A buffer of weights that has its place, with the same contents (the variants of a model pack many weights alike); 0:
+ * none. */
+static uint32_t equal_weights(const mp *k, uint32_t i, const bool *placed) {
   const splan *s = k->p->plan;
   const buffer *b = &s->buffers.v[i];
-  for (uint32_t j = 1; j < i; j++) {
+  for (uint32_t j = 1; j < s->buffers.n; j++) {
     const buffer *o = &s->buffers.v[j];
-    if (o->kind != BUF_WEIGHTS || !k->p->mem[j].used || o->type != b->type || o->from.source.n != b->from.source.n ||
-        !sym_eq(k->c, o->elems, b->elems))
+    if (!placed[j] || o->type != b->type || o->from.source.n != b->from.source.n || !sym_eq(k->c, o->elems, b->elems))
       continue;
     if (s->unread && b->from.source.n > SMALL && o->from.source.p != b->from.source.p) continue;
     if (weights_equal(k->c, &o->from, &b->from)) return j;
   }
   return 0;
+}
+/* A value that states begin with, and no launch reads, need not be in memory where a mapped file has it: packed at
+ * most, and long enough to be worth it. */
+static bool read_at_begin(const mp *k, uint32_t i) {
+  const contents *f = &k->p->plan->buffers.v[i].from;
+  return !k->p->mem[i].last && f->source.n > SMALL && !f->transform && !f->narrow &&
+         !(f->pack && (f->pack->fixed_point || f->pack->bits)) && file_holds(k->c, f->source);
+}
+static void place_weights(mp *k) {
+  const splan *s = k->p->plan;
+  bool *placed = NEWN(s->l->a, bool, s->buffers.n);
+  for (int first = 0; first < 2; first++)
+    for (uint32_t i = 1; i < s->buffers.n; i++) {
+      membuf *b = &k->p->mem[i];
+      int64_t bytes;
+      if (s->buffers.v[i].kind != BUF_WEIGHTS || !b->used || read_at_begin(k, i) != first) continue;
+      if (!sym_is_int(k->c, b->bytes, &bytes)) ctx_bug(k->c, "program: weights of symbolic size");
+      const uint32_t twin = equal_weights(k, i, placed);
+      if (EK_PLANTED("memory-weights") && bytes > 64) bytes -= 64;
+      b->weight_offset = twin ? k->p->mem[twin].weight_offset : k->p->weight_bytes;
+      placed[i] = true;
+      if (!twin) k->p->weight_bytes += (uint64_t)bytes, k->p->first_bytes += first ? (uint64_t)bytes : 0;
+    }
 }
 /* Offsets when sizes are not comparable: slots, one above the other. A buffer goes into a slot of which nothing is
  * live at its time: one of its size, else the one that is least too large by typical values, and else a new one.
@@ -444,13 +467,6 @@ void memory_plan(memplan *p) {
     ctx_about(k.c, b->name);
     sz elems = bounded(&k, b->elems);
     p->mem[i].bytes = b->kind == BUF_INPUT || b->kind == BUF_OUTPUT ? 0 : round_bytes(&k, elems, b, false);
-    if (b->kind == BUF_WEIGHTS && p->mem[i].used) {
-      int64_t bytes;
-      if (!sym_is_int(k.c, p->mem[i].bytes, &bytes)) ctx_bug(k.c, "program: weights of symbolic size");
-      uint32_t twin = equal_weights(&k, i);
-      p->mem[i].weight_offset = twin ? p->mem[twin].weight_offset : p->weight_bytes;
-      if (!twin) p->weight_bytes += (uint64_t)bytes - (EK_PLANTED("memory-weights") && bytes > 64 ? 64 : 0);
-    }
     if (b->kind != BUF_ARENA || !p->mem[i].used) continue;
     span when = {0, UINT32_MAX};
     if ((p->mem[i].late = open_in(&k, elems, p->mem[i].first, p->mem[i].last, &closed, &when)))
@@ -459,6 +475,7 @@ void memory_plan(memplan *p) {
       es[n++] = (ent){i, 0, {0}};
     if (s->no_sharing && !p->mem[i].late) p->mem[i].first = 0, p->mem[i].last = UINT32_MAX - 1;
   }
+  place_weights(&k);
   qsort(late, nlate, sizeof *late, by_size);
   ctx_about(k.c, "the plan of the working memory");
   place_open(&k, late, nlate, true);

@@ -472,6 +472,12 @@ static void line(rd *r) {
     if (n < 0) bad(r, "bytes that are not negative");
     p->weight_bytes = (uint64_t)n;
     want_word(r, "bytes");
+    if (eat(r, ",")) {
+      const int64_t first = integer(r);
+      if (first < 0) bad(r, "bytes that are not negative");
+      p->first_bytes = (uint64_t)first;
+      want_word(r, "of"), want_word(r, "first"), want_word(r, "values");
+    }
   } else if (word(r, "buffer"))
     buffer_line(r);
   else if (word(r, "state"))

@@ -200,7 +200,9 @@ void program_print(const program *p, sbuf *b) {
   sb_put(b, "arena "), size(&k, p->arena_bytes), sb_put(b, " bytes");
   if (p->live_bound) sb_put(b, ", at least "), size(&k, p->live_bound);
   sb_put(b, "\nscratch "), size(&k, p->scratch_bytes),
-      sb_fmt(b, " bytes per worker\nweights %llu bytes\n", (unsigned long long)p->weight_bytes);
+      sb_fmt(b, " bytes per worker\nweights %llu bytes", (unsigned long long)p->weight_bytes);
+  if (p->first_bytes) sb_fmt(b, ", %llu of first values", (unsigned long long)p->first_bytes);
+  sb_putc(b, '\n');
   buffers(&k);
   states(&k);
   for (uint32_t i = 0; i < p->checks.n; i++) check(&k, &p->checks.v[i]);

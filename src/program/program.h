@@ -147,6 +147,9 @@ typedef struct program {
   sz scratch_bytes;      /* per worker */
   sz live_bound;         /* most bytes live at one step: no plan can be below it; 0: not known */
   uint64_t weight_bytes; /* bytes of all weights */
+  /* bytes at their end that no kernel reads: values that states begin with, which are in a mapped file, so that they
+   * need not be kept in memory */
+  uint64_t first_bytes;
   /* run calls the empty kernel `tick` through call->parallel before and after each launch, with 2*launch and
    * 2*launch + 1 chunks */
   bool timed;
@@ -164,10 +167,13 @@ typedef struct weights_watch {
   void (*wrote)(void *env, size_t n); /* n more bytes are written */
   void *env;                          /* handed to both */
 } weights_watch;
-/* The contents of the weights, weight_bytes bytes, written on several threads; they are made only now. Fails
- * (E_USAGE) when the program was read from text. No size is asked about (sym_forget). watch: may be NULL. Pages of
- * mapped files do not stay in memory. */
-void program_weights(const program *p, uint32_t threads, uint8_t *to, const weights_watch *watch);
+/* The contents of the weights, written on several threads; they are made only now. n: weight_bytes, or first_bytes
+ * less. Fails (E_USAGE) when the program was read from text. No size is asked about (sym_forget). watch: may be NULL.
+ * Pages of mapped files do not stay in memory. */
+void program_weights(const program *p, uint64_t n, uint32_t threads, uint8_t *to, const weights_watch *watch);
+/* What this state begins with, one of the first_bytes at the end of the weights, as it lies. Any thread. Gives the name
+ * of the file, if that was changed since it was mapped, and nothing is written; else NULL */
+const char *program_first(const program *p, uint32_t state, uint8_t *to);
 /* The same bytes in their order, piece by piece. */
 void program_weights_stream(const program *p, void (*put)(void *env, bytes piece), void *env);
 /* what stands in the working memory where most is live, as a sentence; "" where sizes are open */

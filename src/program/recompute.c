@@ -171,13 +171,6 @@ static bool computed_from(const state *k, uint32_t unit, uint32_t of, uint32_t x
   }
   return known != 0;
 }
-/* The buffer with a state's first value, where b is that of its old value; 0: there is none. */
-static uint32_t first_of(const splan *s, uint32_t b) {
-  const uint32_t from = s->m->inputs.n - s->m->states.n;
-  return s->buffers.v[b].kind == BUF_INPUT && s->buffers.v[b].index >= from
-             ? s->states[s->buffers.v[b].index - from].first
-             : 0;
-}
 /* Would a unit that is repeated compute the same contents of memory `of`? Not if they come from a state that has its
  * new value by now. */
 static bool repeats(const state *k, uint32_t i, uint32_t of) {
@@ -185,8 +178,7 @@ static bool repeats(const state *k, uint32_t i, uint32_t of) {
   for (uint32_t j = 0; j < u->uses.n; j++) {
     const uint32_t x = u->uses.v[j].memory;
     if (k->u.bytes[x] || k->wrote[x] >= k->at || k->u.s->buffers.v[x].kind == BUF_OUTPUT) continue;
-    if (!first_of(k->u.s, x)) return EK_PLANTED("program-recompute"); /* there is nothing to be read in its place */
-    if (computed_from(k, i, of, x)) return false;
+    if (computed_from(k, i, of, x) && !EK_PLANTED("program-recompute")) return false;
   }
   return true;
 }
@@ -399,7 +391,13 @@ static bool improve(state *k) {
 }
 
 /* ---- the result -------------------------------------------------------------------------------- */
-/* A state that has its new value by now is read by stages whose results nobody wants: its first value will do. */
+/* The buffer of the new value that is in the memory of this old one. */
+static uint32_t new_of(const state *k, uint32_t old) {
+  uint32_t b = k->nbuffers - 1;
+  while (b && (k->u.memory[b] != old || k->u.s->buffers.v[b].kind != BUF_OUTPUT)) b--;
+  return b;
+}
+/* A state that has its new value by now is read by stages whose results nobody wants: that will do. */
 static void put_launch(const state *k, uint32_t at, const launch *l, const uint32_t *buffers, arena *a, launch *to) {
   const node *n = &k->list.v[at];
   const unit *u = unit_at(k, n->unit);
@@ -411,7 +409,7 @@ static void put_launch(const state *k, uint32_t at, const launch *l, const uint3
     const buffer *b = x->is_buffer ? &k->u.s->buffers.v[x->buffer] : NULL;
     if (!x->is_buffer || !x->buffer || b->kind == BUF_WEIGHTS) continue;
     if (b->kind == BUF_INPUT) {
-      if (n->again && k->wrote[x->buffer] < at) x->buffer = first_of(k->u.s, x->buffer);
+      if (n->again && k->wrote[x->buffer] < at) x->buffer = new_of(k, x->buffer);
       continue;
     }
     const uint32_t v = n->version[usage_of(&u->uses, k->u.memory[x->buffer])];
@@ -457,7 +455,8 @@ static int64_t allowed(const splan *s, const memplan *p) {
   int64_t scratch = 0, all = (int64_t)b->bytes;
   if (!sym_is_int(s->m->c, p->scratch_bytes, &scratch)) return INT64_MAX;
   all -= scratch * b->threads;
-  return b->whole ? all - (int64_t)p->weight_bytes - schedule_state_bytes(s) : all;
+  all -= schedule_state_bytes(s);
+  return all - (b->whole ? (int64_t)(p->weight_bytes - p->first_bytes) : schedule_output_bytes(s));
 }
 static memplan plan_again(const memplan *p) {
   memplan new = {.plan = p->plan, .threads = p->threads};

@@ -151,6 +151,10 @@ static bool uses_scratch(const lfunc *f) {
     if (f->insts.v[i].kind == L_SCRATCH) return true;
   return false;
 }
+/* Is it among the weights that no kernel may read? */
+static bool only_begins(const program *p, const pbuffer *b) {
+  return b->kind == BUF_WEIGHTS && b->weight_bytes && b->weight_offset >= p->weight_bytes - p->first_bytes;
+}
 static void argument(vf *k, const step *s, uint32_t i, const lparam *q) {
   const kargs *a = &s->args[i];
   const char *who = arena_fmt(k->a, "argument %u of %s", i, s->kernel);
@@ -169,6 +173,8 @@ static void argument(vf *k, const step *s, uint32_t i, const lparam *q) {
         et_name((etype)q->type.elem));
   if (q->flags & LP_WRITE && !a->write) err(k, "%s is written by the kernel, but not marked out", who);
   if (a->buffer) use(k, a->buffer, a->write, who);
+  if (a->buffer && a->buffer < k->p->buffers.n && only_begins(k->p, &k->p->buffers.v[a->buffer]))
+    err(k, "%s is among the first values of states, which need not be in memory", who);
   if (a->moved < 0) err(k, "%s begins before its buffer", who);
   if (a->moved && a->buffer && a->buffer < k->p->buffers.n)
     settle(k, le(k, sym_int(k->c, a->moved), program_bounded(k->p, k->p->buffers.v[a->buffer].elems)),
@@ -489,6 +495,10 @@ static void check(vf *k) {
   }
   if (p->states.n > p->inputs.n || p->states.n > p->outputs.n) {
     err(k, "there are more states than inputs or outputs");
+    return;
+  }
+  if (p->first_bytes > p->weight_bytes) {
+    err(k, "there are more bytes of first values than of weights");
     return;
   }
   states(k);

@@ -236,21 +236,33 @@ static void one(ctx *c, void *arg, uint32_t i) {
 }
 
 /* ---- which buffers --------------------------------------------------------------------------- */
-/* Each place in the weights once, in their order. */
-static void places(const program *p, arena *a, u32vec *out) {
+typedef struct at {
+  uint64_t offset; /* bytes from the beginning of the weights */
+  uint32_t buffer; /* number of the buffer */
+} at;
+static int by_offset(const void *a, const void *b) {
+  const at *x = a, *y = b;
+  return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+/* Each place in the first n bytes of the weights once, in their order. */
+static void places(const program *p, uint64_t n, arena *a, u32vec *out) {
   map *seen = map_new(a);
+  VEC(at) all = {0};
   for (uint32_t i = 1; i < p->buffers.n; i++) {
     const pbuffer *b = &p->buffers.v[i];
     uint64_t had;
-    if (b->kind != BUF_WEIGHTS || !b->weight_bytes || map_getu(seen, b->weight_offset, &had)) continue;
+    if (b->kind != BUF_WEIGHTS || !b->weight_bytes || b->weight_offset >= n || map_getu(seen, b->weight_offset, &had))
+      continue;
     if (!b->from.source.p)
       ctx_fail(p->c, E_USAGE,
                "program %s was read from text, which names the weights by their SHA-256 but does not hold them; build "
                "it from its model",
                p->name);
     map_putu(seen, b->weight_offset, 1);
-    vec_push(a, *out, i);
+    vec_push(a, all, ((at){b->weight_offset, i}));
   }
+  if (all.n) qsort(all.v, all.n, sizeof *all.v, by_offset);
+  for (uint32_t i = 0; i < all.n; i++) vec_push(a, *out, all.v[i].buffer);
 }
 typedef struct from {
   bytes source;    /* the source's bytes */
@@ -279,18 +291,18 @@ static void fill_gap(const pbuffer *b, uint8_t *to) {
   size_t n = (size_t)b->weight_bytes, room = (size_t)b->weight_room;
   if (room > n) memset(to + b->weight_offset + n, 0, room - n);
 }
-void program_weights(const program *p, uint32_t threads, uint8_t *to, const weights_watch *watch) {
+void program_weights(const program *p, uint64_t n, uint32_t threads, uint8_t *to, const weights_watch *watch) {
   arena *a = p->a;
   u32vec list = {0};
   writing *w = NEW(a, writing);
   *w = (writing){.p = p, .to = to, .watch = watch ? *watch : (weights_watch){0}};
-  places(p, a, &list);
-  uint32_t *group_of = NEWN(a, uint32_t, p->buffers.n + 1), n = 0;
+  places(p, n, a, &list);
+  uint32_t *group_of = NEWN(a, uint32_t, p->buffers.n + 1), cuts = 0;
   group_sources(w, a, &list, group_of);
   for (uint32_t i = 0; i < list.n; i++) {
     fill_gap(&p->buffers.v[list.v[i]], to);
     cut(w, a, list.v[i], false);
-    for (; n < w->pieces.n; n++) w->groups.v[w->pieces.v[n].group = group_of[list.v[i]]].left++;
+    for (; cuts < w->pieces.n; cuts++) w->groups.v[w->pieces.v[cuts].group = group_of[list.v[i]]].left++;
   }
   if (pthread_mutex_init(&w->lock, NULL)) ctx_fail(p->c, E_MEMORY, "no memory for a lock");
   bool volatile failed = false;
@@ -298,6 +310,17 @@ void program_weights(const program *p, uint32_t threads, uint8_t *to, const weig
   CTX_CATCH { failed = true; }
   pthread_mutex_destroy(&w->lock);
   if (failed) ctx_unwind(p->c);
+}
+
+const char *program_first(const program *p, uint32_t state, uint8_t *to) {
+  const pbuffer *b = &p->buffers.v[p->states.v[state].first];
+  const packing *k = b->from.pack;
+  const bytes source = b->from.source;
+  const char *file = file_changed(p->c, source.p);
+  if (file) return file;
+  write_items(p->c, b, (pack_piece){0, k ? packing_items(k) : (int64_t)b->weight_bytes, 0, k ? k->depth : 0}, to);
+  file_done(p->c, source.p, source.n);
+  return NULL;
 }
 
 /* ---- one after the other --------------------------------------------------------------------- */
@@ -332,8 +355,8 @@ void program_weights_stream(const program *p, void (*put)(void *env, bytes piece
   static const uint8_t zeros[64];
   arena *a = arena_new(p->c);
   u32vec list = {0};
-  places(p, a, &list);
-  for (uint32_t i = 0; i < list.n; i++) { /* offsets were given in this order */
+  places(p, p->weight_bytes, a, &list);
+  for (uint32_t i = 0; i < list.n; i++) {
     const pbuffer *b = &p->buffers.v[list.v[i]];
     size_t n = (size_t)b->weight_bytes, room = (size_t)b->weight_room;
     arena *mine = arena_new(p->c);

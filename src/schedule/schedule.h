@@ -177,7 +177,7 @@ typedef struct state_plan {
 /* What a run may take. */
 typedef struct memory_bound {
   uint64_t bytes; /* 0: there is no bound */
-  bool whole;     /* states and weights count, too; else the working memory alone */
+  bool whole;     /* weights count, too; else the working memory, states and outputs */
   int threads;    /* of the run */
 } memory_bound;
 /* What the program computes more than once, so that it need not be kept. */
@@ -253,7 +253,8 @@ void schedule_storages(const splan *p, const launch *l, storages *all);
 /* The text of what was recorded, of the launches that are wanted (NULL: all): how the tensors that they compute are
  * stored, then the schedules of their kernels. */
 void schedule_print(const splan *p, bool (*wanted)(void *env, const launch *l), void *env, sbuf *out);
-int64_t schedule_state_bytes(const splan *p); /* bytes of all states, those that are exchanged twice */
+int64_t schedule_state_bytes(const splan *p);  /* bytes of all states, those that are exchanged twice */
+int64_t schedule_output_bytes(const splan *p); /* bytes of all outputs that are not those of states */
 /* What one start of a launch is estimated to take on one core, where sizes are what they typically are. */
 loop_cost launch_cost(const splan *p, const launch *l);
 #endif

@@ -157,14 +157,22 @@ void schedule_states(splan *p) {
   }
   arena_free(a);
 }
+static int64_t typical_bytes(emodule *m, tid t) {
+  const tensor *x = xt(m, t);
+  sz n = sym_int(m->c, et_bytes(x->type));
+  for (uint32_t d = 0; d < x->rank; d++) n = sym_mul(m->c, n, x->shape[d]);
+  return expr_typical(m, n);
+}
 int64_t schedule_state_bytes(const splan *p) {
   emodule *m = p->m;
   int64_t sum = 0;
-  for (uint32_t i = 0; i < m->states.n; i++) {
-    const tensor *t = xt(m, expr_state_in(m, i));
-    sz n = sym_int(m->c, et_bytes(t->type));
-    for (uint32_t d = 0; d < t->rank; d++) n = sym_mul(m->c, n, t->shape[d]);
-    sum += expr_typical(m, n) * (p->states[i].in_place ? 1 : 2);
-  }
+  for (uint32_t i = 0; i < m->states.n; i++)
+    sum += typical_bytes(m, expr_state_in(m, i)) * (p->states[i].in_place ? 1 : 2);
+  return sum;
+}
+int64_t schedule_output_bytes(const splan *p) {
+  emodule *m = p->m;
+  int64_t sum = 0;
+  for (uint32_t i = 0; i < m->outputs.n - m->states.n; i++) sum += typical_bytes(m, m->outputs.v[i].t);
   return sum;
 }

@@ -201,7 +201,7 @@ static void source_and_run(ctx *c, pipeline *p, const ndarray *in, ndarray *out,
   char dir[] = "/tmp/nodetest-XXXXXX", line[600], said[300] = "";
   ek_rt_model *d = describe(c, p->m, p->p, "model", program_memory(p->p));
   uint8_t *weights = room(c, p->p->weight_bytes);
-  pipe_weights(p, weights, NULL, NULL);
+  pipe_weights(p, p->p->weight_bytes, weights, NULL, NULL);
   code_model x = {.name = "m", .model = d, .weights = {weights, (size_t)p->p->weight_bytes}};
   sbuf b = sbuf_new(p->a);
   c_source(c, p->s->l, p->t, &x, &b);
@@ -240,7 +240,7 @@ static void compile_and_run(ctx *c, graph *g, emodule *m, const ndarray *in, nda
   jit *volatile j = pipe_jit(p);
   o->compile_ms = (float)(now_ms() - began);
   uint8_t *weights = room(c, p->p->weight_bytes);
-  pipe_weights(p, weights, NULL, NULL);
+  pipe_weights(p, p->p->weight_bytes, weights, NULL, NULL);
   CTX_TRY(c) {
     if (!compiled_run(c, p, (ek_rt_main)jit_find(j, p->p->plan_fn->name), (ek_rt_main)jit_find(j, p->p->run_fn->name),
                       weights, in, out, &why))

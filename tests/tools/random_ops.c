@@ -263,7 +263,7 @@ static ndarray *compute(ctx *c, emodule *m, const call *k, uint32_t n, int level
   jit *j = pipe_jit(p);
   ek_rt_main plan = (ek_rt_main)jit_find(j, p->p->plan_fn->name), run = (ek_rt_main)jit_find(j, p->p->run_fn->name);
   uint8_t *weights = aligned_alloc(64, ((size_t)p->p->weight_bytes + 64) / 64 * 64);
-  pipe_weights(p, weights, NULL, NULL);
+  pipe_weights(p, p->p->weight_bytes, weights, NULL, NULL);
   const void **in = NEWN(a, const void *, m->inputs.n + 1);
   int64_t in_dims[4096], *out_dims = NEWN(a, int64_t, total + 1);
   void **out = NEWN(a, void *, no + 1);

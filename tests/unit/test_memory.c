@@ -186,6 +186,24 @@ static void same_in_less(fixture *f, ek_model *m, uint64_t less) {
   assert_memory_equal(some.loss, all.loss, sizeof all.loss);
   assert_memory_equal(some.w, all.w, sizeof all.w);
 }
+/* A limit of working memory counts the states of a run, too: what is compiled keeps within it when it runs. */
+static void states_in_less(void **state) {
+  fixture *f = *state;
+  static outcome all, some;
+  ek_model *m = layers(f);
+  ek_options o = in_one_thread();
+  train(f, m, &o, 0, &all);
+  o.memory_limit = all.use.work_bytes + all.use.state_bytes - 2 * sizeof f->x;
+  train(f, m, &o, 0, &some);
+  assert_true(some.use.repeated > 0);
+  assert_true(some.use.work_bytes + some.use.state_bytes <= o.memory_limit);
+  assert_memory_equal(some.w, all.w, sizeof all.w);
+  ek_trainer *t = NULL;
+  o.memory_limit = all.use.state_bytes;
+  assert_int_equal(create(f, m, &o, 0, &t), EK_MEMORY);
+  assert_non_null(strstr(ek_message(f->s), " of states; the limit is "));
+  ek_model_close(m);
+}
 static void layers_in_less(void **state) {
   fixture *f = *state;
   ek_model *m = layers(f);
@@ -331,6 +349,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {T(derivatives_go_at_once),
                                      T(states_are_read_before_they_change),
                                      T(layers_in_less),
+                                     T(states_in_less),
                                      T(statistics_and_masks_in_less),
                                      T(too_little),
                                      T(states_are_not_read_again),

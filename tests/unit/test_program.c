@@ -283,6 +283,9 @@ static const planted wrong[] = {
     {"bytes per worker", "bytes per workers", "worker"},
     {"scratch 64 bytes", "scratch 0 bytes", "bytes of scratch"},
     {"weights 64 bytes", "weights 0 bytes", "not inside the weights"},
+    {"weights 64 bytes", "weights 64 bytes, 64 of first values", "is among the first values of states"},
+    {"weights 64 bytes", "weights 64 bytes, 65 of first values", "more bytes of first values than of weights"},
+    {"weights 64 bytes", "weights 64 bytes, 0 of first values", NULL},
     {"launch k0(N, %1.x,", "launch k0(N, %2.w, %1.x,", "takes 4 arguments"},
     {"launch k0(N, %1.x,", "launch k0(%1.x, N,", "the kernel's parameter"},
     {"launch k0(N, %1.x,", "launch k0(L, %1.x,", "no value here"}, /* late, used before it is set */

@@ -1582,7 +1582,7 @@ static uint32_t check_sizes(const example *x, const on_machine *on, const char *
     j = jit_new(c, t, &(code_opts){.level = on->level});
     jit_add(j, q->l);
     weights = aligned_alloc(64, ((size_t)q->weight_bytes + 64) / 64 * 64);
-    program_weights(q, 1, weights, NULL);
+    program_weights(q, q->weight_bytes, 1, weights, NULL);
     bad = !program_verify(q, "test") + reads_beyond(what, q) + run(what, refusal, &p, q, j, weights, in_one_piece) +
           run(what, refusal, &p, q, j, weights, chunk_by_chunk) + run(what, refusal, &p, q, j, weights, in_thirds);
   }

@@ -233,6 +233,94 @@ static void first_values(void **state) {
     ek_session_destroy(u.s);
   }
 }
+/* A long first value is in the model's file and not in memory: runs begin with it, whatever changed meanwhile. */
+typedef struct stored {
+  subject u;     /* a table of LONG values */
+  char path[64]; /* of the model's file */
+} stored;
+enum { LONG = 1 << 15, PERIOD = 251 };
+static float long_value(int i) { return (float)(i % PERIOD) / 4; }
+static stored store(const char *schedule) {
+  static char text[LONG * 8];
+  stored x;
+  ek_options o;
+  size_t n = (size_t)snprintf(text, sizeof text,
+                              "graph \"long\" {\n input at: i64[1, 1]\n input row: f32[1, 256]\n"
+                              " const t: f32[128, 256] = [");
+  for (int i = 0; i < LONG; i++)
+    n += (size_t)snprintf(text + n, sizeof text - n, "%s%g", i ? "," : "", (double)long_value(i));
+  snprintf(text + n, sizeof text - n, "]\n t2 = ScatterND(t, at, row)\n y = ReduceSum(t2)\n output y\n output t2\n}\n");
+  x.u = (subject){.s = ek_session_create()};
+  snprintf(x.path, sizeof x.path, "/tmp/einkorn_state_%d.onnx", (int)getpid());
+  assert_int_equal(ek_load_memory(x.u.s, text, strlen(text), "long", &x.u.m), EK_OK);
+  ek_options_init(&o);
+  if (ek_save(x.u.m, &o, x.path, NULL)) fail_msg("%s", ek_message(x.u.s));
+  ek_model_close(x.u.m);
+  assert_int_equal(ek_load(x.u.s, x.path, &x.u.m), EK_OK);
+  o.states = (const char *const[]){"t2=t", NULL}, o.verify = 1, o.schedule = schedule;
+  if (ek_compile(x.u.m, &o, &x.u.code)) fail_msg("%s", ek_message(x.u.s));
+  assert_int_equal(ek_run_create(x.u.code, 1, &x.u.r), EK_OK);
+  return x;
+}
+/* The value of now, in which row 3 was replaced. */
+static void long_holds(ek_run *r, const float *row) {
+  ek_array a;
+  if (ek_run_snapshot(r, "t", &a)) fail_msg("%s", ek_run_message(r));
+  assert_int_equal(a.bytes, LONG * sizeof *row);
+  for (int i = 0; i < LONG; i++)
+    if (((const float *)a.data)[i] != (row && i / 256 == 3 ? row[i % 256] : long_value(i))) fail_msg("element %d", i);
+}
+static void long_first_values(void **state) {
+  (void)state;
+  static const char *const schedules[] = {NULL, "schedules 1\ntensor ScatterND_0.Y {\n  layout d1 d0\n}\n"};
+  static float row[256];
+  const int64_t at = 3;
+  for (int k = 0; k < 2; k++) {
+    stored x = store(schedules[k]);
+    ek_run *again = NULL;
+    ek_memory_use use = {.size = sizeof use};
+    ek_module_memory(x.u.code, &use);
+    assert_int_equal(use.state_bytes, LONG * sizeof *row);
+    assert_true(use.constant_bytes < 4096);
+    long_holds(x.u.r, NULL);
+    give(x.u.r, "at", &at, sizeof at, 1, 1), give(x.u.r, "row", row, sizeof row, 1, 256);
+    go(x.u.r);
+    long_holds(x.u.r, row);
+    assert_int_equal(ek_run_create(x.u.code, 1, &again), EK_OK);
+    long_holds(again, NULL);
+    assert_int_equal(ek_run_reset(x.u.r, NULL), EK_OK);
+    long_holds(x.u.r, NULL);
+    go(x.u.r);
+    long_holds(x.u.r, row);
+    ek_session_destroy(x.u.s);
+    unlink(x.path);
+  }
+}
+/* The file is gone, or another one has its name: the value is there. It was written to: it is not, which is told. */
+static void first_values_of_a_file_that_changed(void **state) {
+  (void)state;
+  static float row[256];
+  const int64_t at = 3;
+  ek_run *again = NULL;
+  ek_array a;
+  stored x = store(NULL);
+  give(x.u.r, "at", &at, sizeof at, 1, 1), give(x.u.r, "row", row, sizeof row, 1, 256);
+  go(x.u.r);
+  FILE *f = fopen(x.path, "ab");
+  assert_true(f != NULL && fputc(0, f) == 0 && fclose(f) == 0);
+  go(x.u.r);
+  long_holds(x.u.r, row);
+  assert_int_equal(ek_run_create(x.u.code, 1, &again), EK_OK);
+  assert_int_equal(ek_run_snapshot(again, "t", &a), EK_IO);
+  assert_non_null(strstr(ek_run_message(again), "state 't' cannot begin: the file with its first value was changed"));
+  assert_int_equal(ek_run_restore(again, "t", row, sizeof row, (const int64_t[]){1, 256}, 2), EK_SHAPE);
+  assert_int_equal(ek_run_reset(x.u.r, "t"), EK_IO);
+  assert_int_equal(ek_run_execute(x.u.r), EK_USAGE);
+  unlink(x.path);
+  assert_int_equal(ek_run_reset(x.u.r, "t"), EK_OK);
+  long_holds(x.u.r, NULL);
+  ek_session_destroy(x.u.s);
+}
 /* Sizes of a state come from other inputs. They cannot change while it holds something. */
 static void open_sizes(void **state) {
   (void)state;
@@ -747,13 +835,29 @@ static void no_copies(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(several_runs),  cmocka_unit_test(two_places),   cmocka_unit_test(in_place),
-      cmocka_unit_test(own_places),    cmocka_unit_test(a_part),       cmocka_unit_test(failed_runs),
-      cmocka_unit_test(first_values),  cmocka_unit_test(open_sizes),   cmocka_unit_test(profiled),
-      cmocka_unit_test(begins_again),  cmocka_unit_test(program_text), cmocka_unit_test(texts),
-      cmocka_unit_test(read_too_late), cmocka_unit_test(refused),      cmocka_unit_test(refused_calls),
-      cmocka_unit_test(decoders),      cmocka_unit_test(no_copies),    cmocka_unit_test(orders),
-      cmocka_unit_test(chosen_orders), cmocka_unit_test(order_texts),  cmocka_unit_test(patterns),
+      cmocka_unit_test(several_runs),
+      cmocka_unit_test(two_places),
+      cmocka_unit_test(in_place),
+      cmocka_unit_test(own_places),
+      cmocka_unit_test(a_part),
+      cmocka_unit_test(failed_runs),
+      cmocka_unit_test(first_values),
+      cmocka_unit_test(long_first_values),
+      cmocka_unit_test(first_values_of_a_file_that_changed),
+      cmocka_unit_test(open_sizes),
+      cmocka_unit_test(profiled),
+      cmocka_unit_test(begins_again),
+      cmocka_unit_test(program_text),
+      cmocka_unit_test(texts),
+      cmocka_unit_test(read_too_late),
+      cmocka_unit_test(refused),
+      cmocka_unit_test(refused_calls),
+      cmocka_unit_test(decoders),
+      cmocka_unit_test(no_copies),
+      cmocka_unit_test(orders),
+      cmocka_unit_test(chosen_orders),
+      cmocka_unit_test(order_texts),
+      cmocka_unit_test(patterns),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -257,10 +257,10 @@ static void one_model(const char *name, bytes text, int level, const char *targe
     uint32_t maps_there = 0, narrow_there = 0, fixed_there = 0;
     uint8_t *a = malloc(n + 64), *b = malloc(n + 64), *d = malloc(n + 64), *end = b;
     memset(a, 1, n), memset(b, 2, n), memset(d, 3, n);
-    program_weights(p->p, 3, a, &(weights_watch){.done = giving, .env = &given_up});
+    program_weights(p->p, n, 3, a, &(weights_watch){.done = giving, .env = &given_up});
     program_weights_stream(p->p, gather, &end);
     assert_ptr_equal(end, b + n);
-    program_weights(p->p, 1, d, NULL);
+    program_weights(p->p, n, 1, d, NULL);
     assert_memory_equal(a, b, n);
     assert_memory_equal(a, d, n);
     /* each buffer is there, whole; what it is made of is given up at most once */
