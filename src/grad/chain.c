@@ -202,6 +202,7 @@ typedef struct chain {
   emodule *m;    /* the module */
   map *live;     /* ex -> does a gradient flow through it */
   map *slot;     /* ex -> index into at */
+  map *stored;   /* ex -> a read of what is stored, which has its value where a gradient flows through it */
   VEC(ex) order; /* nodes in the order of the walk */
   VEC(terms) at; /* per node of order: its derivatives */
 } chain;
@@ -256,6 +257,14 @@ static void give(chain *z, ex to, mask when, ex f) {
   uint64_t at;
   if (to && map_getu(z->slot, to, &at)) add_term(z, &z->at.v[at], when, f);
 }
+/* Where is x what max(x, b) or min(x, b) is? Where b has no gradient, y tells it, a read of what is stored of the
+ * result; and that is x there, so that x need not be kept. */
+static ex takes_first(chain *z, const ex_node *n, ex y) {
+  uint64_t slot;
+  const bool told = exn(z->m, y)->kind == EX_LOAD && !map_getu(z->slot, n->args[1], &slot);
+  if (told) map_putu(z->stored, n->args[0], y);
+  return expr_op2(z->m, n->op == OP_MAX ? OP_GT : OP_LT, told ? y : n->args[0], n->args[1]);
+}
 static void through_op(chain *z, const ex_node *n, ex y, term t) {
   emodule *m = z->m;
   etype at = exn(m, n->args[0])->type;
@@ -269,7 +278,7 @@ static void through_op(chain *z, const ex_node *n, ex y, term t) {
       give(z, n->args[0], t.when, t.g);
       return;
     }
-    ex first = expr_op2(m, n->op == OP_MAX ? OP_GT : OP_LT, n->args[0], n->args[1]);
+    ex first = takes_first(z, n, y);
     give(z, n->args[0], mask_with(z->g, t.when, first, false), t.g);
     give(z, n->args[1], mask_with(z->g, t.when, first, true), t.g);
     return;
@@ -290,20 +299,22 @@ static int descending(const void *a, const void *b) {
   return x < y ? 1 : x > y ? -1 : 0;
 }
 void grad_chain(gr *g, ex root, ex own, mask when, locals *out) {
-  chain z = {.g = g, .m = g->m, .live = map_new(g->a), .slot = map_new(g->a)};
+  chain z = {.g = g, .m = g->m, .live = map_new(g->a), .slot = map_new(g->a), .stored = map_new(g->a)};
   collect(&z, root);
   if (!z.order.n) return;
   qsort(z.order.v, z.order.n, sizeof *z.order.v, descending);
   give(&z, root, when, expr_f(g->m, exn(g->m, root)->type, 1));
+  if (own) map_putu(z.stored, root, own);
   for (uint32_t i = 0; i < z.order.n; i++) {
     ex e = z.order.v[i];
-    uint64_t at;
+    uint64_t at, y = e;
     map_getu(z.slot, e, &at);
+    map_getu(z.stored, e, &y);
     const terms l = z.at.v[at];
     const ex_node n = *exn(g->m, e);
     for (uint32_t k = 0; k < l.n; k++) {
       if (n.kind == EX_OP)
-        through_op(&z, &n, e == root && own ? own : e, l.v[k]);
+        through_op(&z, &n, (ex)y, l.v[k]);
       else if (n.kind == EX_LOAD) {
         if (n.tensor < g->ntensors && g->active[n.tensor]) vec_push(g->a, *out, ((local){e, l.v[k].when, l.v[k].g}));
         ex inside = n.otherwise ? in_range_cond(g, e) : 0;

@@ -345,6 +345,26 @@ static void short_sums(void **state) {
   assert_true(grad_reverse(m, 0, &y, NULL, 1, &x, 1, &d));
   if (!strstr(text_of(m), "(h.2<4, q<2)] = sum[p.1<2]")) fail_msg("%s", text_of(m));
 }
+/* The result of a bound tells where its operand was taken: the gradient reads nothing else. Of two operands with
+ * gradients it reads both. */
+static void bounds(void **state) {
+  ctx *c = *state;
+  static const char *const values[] = {"max(x[i], 0.0f64)", "min(x[i], 0.25f64)",
+                                       "min(max(x[i] * x[i], 0.1f64), 0.5f64)", "max(x[i], w[i])"};
+  for (int k = 0; k < 4; k++) {
+    const char *source = arena_fmt(ctx_arena(c), IN("x", "8") IN("w", "8") "stage y: f64 [i<8] = %s\n" OUT, values[k]);
+    text(c, values[k], source, -1, 1, 1);
+    emodule *m = expr_parse(c, source, "bounds");
+    assert_non_null(m);
+    tid y = m->outputs.v[0].t, d[2];
+    const tid wrt[] = {m->inputs.v[0].t, m->inputs.v[1].t};
+    assert_true(grad_reverse(m, 0, &y, NULL, 1, wrt, 2, d));
+    const char *stage = strstr(text_of(m), "stage d.x:");
+    if (!stage) fail_msg("%s", text_of(m));
+    if ((strstr(stage, " y[") != NULL) != (k < 3)) fail_msg("%s", stage);
+    if (k != 2 && (strstr(stage, "x[") != NULL) != (k == 3)) fail_msg("%s", stage);
+  }
+}
 static void updates(void **state) {
   ctx *c = *state;
   text(c, "adding at places",
@@ -1049,10 +1069,10 @@ static void zero_power(void **state) { /* x**p by x and then by p, at p = 0: x**
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-      T(by_hand),      T(short_sums),  T(updates),      T(recurrences), T(second),       T(combining),
-      T(control),      T(refused),     T(elementwise),  T(products),    T(convolutions), T(pools),
-      T(rows),         T(normalised),  T(moved),        T(indexed),     T(over_time),    T(others),
-      T(contractions), T(with_stated), T(stated_twice), T(zero_power),  T(zero_norms),
+      T(by_hand),   T(short_sums),   T(bounds),      T(updates),      T(recurrences), T(second),
+      T(combining), T(control),      T(refused),     T(elementwise),  T(products),    T(convolutions),
+      T(pools),     T(rows),         T(normalised),  T(moved),        T(indexed),     T(over_time),
+      T(others),    T(contractions), T(with_stated), T(stated_twice), T(zero_power),  T(zero_norms),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
