@@ -1,18 +1,29 @@
 /* When does a sum close what it has so far?
  *
  * A float that has grown to 2^24 times its terms no longer changes when one is added, and long before that each
- * addition loses what lies below its last place. So a sum of very many terms in one register goes in blocks of
- * at most LONG_BLOCK terms: behind each, the register is added to a second one and begins again at 0. The error
- * of n terms is at most about (LONG_BLOCK + n / LONG_BLOCK) roundings instead of n. Sums of at most
- * LONG_SUM terms a register, as products have them, stay as they are.
+ * addition loses what lies below its last place. So a sum of many terms in one register goes in blocks: behind each,
+ * the register is added to a second one and begins again at 0. The error of n terms is at most about (block + n /
+ * block) roundings instead of n. Where the machine has registers for both, as in statistics and sums of gradients,
+ * blocks take no time and are short. The tile of a product fills the registers; there a block moves all of them to
+ * memory and back, and only sums of very many terms have any.
  *
  * The blocks are those of one variable of the sum: the innermost one with which the variables inside of it may
  * have more terms than a block. Those inside are short, those outside repeat whole blocks; only where the number
  * of values is open, and so may be small, terms are counted over several turns of the variable. */
 #include "schedule/nest.h"
 
-enum { LONG_BLOCK = 1 << 12, LONG_SUM = 1 << 15 };
+/* Sums of up to `without` terms a register stay as they are. */
+typedef struct block_sizes {
+  int64_t block, without;
+} block_sizes;
+static const block_sizes SHORT = {1 << 8, 1 << 10}, LONG = {1 << 12, 1 << 15};
 
+/* Both sets of registers fit in the machine, or blocks have to be rare. */
+static block_sizes sizes_for(const ectx *e, const lv *acc, uint32_t n) {
+  uint32_t registers = 0;
+  for (uint32_t i = 0; i < n; i++) registers += acc[i] != 0;
+  return 2 * registers <= e->p->t->vector_registers ? SHORT : LONG;
+}
 /* The most terms that var brings; it is known, or as long as the memory of any machine */
 static int64_t most(ectx *e, atom var) {
   int64_t lo, hi;
@@ -27,12 +38,13 @@ bool long_sum_begin(ectx *e, long_sum *s, const ex_node *red, const u32vec *vars
   *s = (long_sum){.acc = acc, .n = n, .before = e->long_sum};
   if (red->op != RED_SUM || (t != ET_F32 && et_bytes(t) > 2) || et_kind(t) != K_FLOAT) return false;
   for (uint32_t i = 0; i < vars->n; i++) all = sat_mul64(all, most(e, vars->v[i]));
-  if (all / last_step <= LONG_SUM || EK_PLANTED("schedule-long-sum")) return false;
+  const block_sizes sizes = sizes_for(e, acc, n);
+  if (all / last_step <= sizes.without || EK_PLANTED("schedule-long-sum")) return false;
   for (uint32_t i = vars->n; i-- > 0 && !s->var;) {
     const int64_t step = i + 1 == vars->n ? last_step : 1, here = max64(1, most(e, vars->v[i]) / step);
-    if (sat_mul64(inner, here) > LONG_BLOCK) {
+    if (sat_mul64(inner, here) > sizes.block) {
       s->var = vars->v[i], s->repeats = i > 0;
-      s->block = max64(SUM_GROUP, LONG_BLOCK / inner & -SUM_GROUP) * step;
+      s->block = max64(SUM_GROUP, sizes.block / inner & -SUM_GROUP) * step;
     }
     inner = sat_mul64(inner, here);
   }

@@ -1358,6 +1358,24 @@ static const example examples[] = {
      "stage h: f32[q<450*N] out = f32(#(450*N - 1 - q)) * 1.0009765625\n"
      "output a \"a\"\noutput b \"b\"\noutput d \"d\"\noutput e \"e\"\noutput f \"f\"\noutput g \"g\"\noutput h "
      "\"h\"\n"},
+    {"sums of some thousand terms, as statistics of a batch: in short blocks where registers are left; down columns, "
+     "along the lanes, of rows",
+     "",
+     "tensor l: f32[600000] input \"l\"\n"
+     "tensor x: f32[30000, 21] input \"x\"\n"
+     "tensor w: f32[5] input \"w\"\n"
+     "stage a: f32[c<21] out = sum[i<30000] max(x[i, c] * 0.125, 1.1)\n"
+     "stage b: f32[] out = sum[i1<600000] max(l[i1], 1.1)\n"
+     "stage d: f32[c2<5] out = sum[i2<600000] max(l[i2] * w[c2], 1.1)\n"
+     "output a \"a\"\noutput b \"b\"\noutput d \"d\"\n"
+     "reference:"
+     "tensor l: f32[600000] input \"l\"\n"
+     "tensor x: f32[30000, 21] input \"x\"\n"
+     "tensor w: f32[5] input \"w\"\n"
+     "stage a: f32[c<21] out = 33000.0\n"
+     "stage b: f32[] out = 660000.0\n"
+     "stage d: f32[c2<5] out = 660000.0\n"
+     "output a \"a\"\noutput b \"b\"\noutput d \"d\"\n"},
     {"an output with no places", "",
      "tensor x: f32[6, 2] input \"x\"\n"
      "tensor k: f32[2, 2] input \"k\"\n"
