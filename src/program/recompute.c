@@ -49,6 +49,15 @@ typedef struct choice {
   double most;      /* at most so much of the excess goes, for each cycle; once it was looked at: what goes */
 } choice;
 typedef VEC(choice) choices;
+typedef struct numbers { /* a set, in the order in which they came */
+  u32vec v;              /* the numbers */
+  uint32_t *at;          /* per number: where it is in v, if it is */
+} numbers;
+/* What a choice could not repeat. */
+typedef struct failure {
+  uint32_t choice; /* number of the choice */
+  uint32_t depth;  /* length of the chain */
+} failure;
 typedef struct state {
   usage u;                /* which launches use which memory, as things were */
   const launch *launches; /* the launches, as they were */
@@ -64,17 +73,26 @@ typedef struct state {
   int64_t *live;          /* per node: bytes live */
   double *over;           /* per node: sum of the bytes over the limit, of those before it */
   uint32_t *wrote;        /* per buffer: the first node that writes it */
+  uint32_t **stale;       /* per buffer, and per writer of it: the node from which on repeats fails; 0: not known yet */
   int64_t limit;          /* bytes */
   double excess;          /* bytes over the limit, summed over the nodes */
   map *from;              /* unit, buffer, memory -> computed_from */
   /* what the choice at hand repeats */
-  uint32_t at;  /* node before which this happens */
-  u32vec units; /* units, in order */
-  u32vec roots; /* buffers of which there are new versions */
+  uint32_t at;     /* node before which this happens */
+  uint32_t choice; /* number of the choice */
+  numbers units;   /* units */
+  numbers roots;   /* buffers of which there are new versions */
+  failure *failed; /* per buffer */
 } state;
 
 /* ---- what there is ----------------------------------------------------------------------------- */
 static const unit *unit_at(const state *k, uint32_t i) { return &k->u.units.v[i]; }
+static bool has(const numbers *set, uint32_t x) { return set->at[x] < set->v.n && set->v.v[set->at[x]] == x; }
+static void put(const state *k, numbers *set, uint32_t x) {
+  if (has(set, x)) return;
+  set->at[x] = set->v.n;
+  vec_push(k->a, set->v, x);
+}
 static bool single(const unit *u, const state *k) { return u->n == 1 && !k->launches[u->first].step; }
 static void find_plain(state *k) {
   const uint32_t n = k->u.s->buffers.n;
@@ -96,6 +114,8 @@ static void begin(state *k) {
   k->launches = arena_dup(k->a, s->launches.v, s->launches.n * sizeof *k->launches), k->from = map_new(k->a);
   for (uint32_t b = 0; b < s->buffers.n; b++) vec_push(k->a, k->versions, ((version){b, k->u.bytes[b], false}));
   k->cycles = NEWN(k->a, double, k->u.units.n + 1);
+  k->units.at = NEWN(k->a, uint32_t, k->u.units.n + 1), k->roots.at = NEWN(k->a, uint32_t, s->buffers.n);
+  k->failed = NEWN(k->a, failure, s->buffers.n);
   for (uint32_t i = 0; i < k->u.units.n; i++) {
     const unit *u = unit_at(k, i);
     uint32_t *v = NEWN(k->a, uint32_t, u->uses.n + 1);
@@ -134,12 +154,14 @@ static double survey(const state *k, const nodes *list, life *lives, int64_t *li
 static void look(state *k, arena *t) {
   k->lives = NEWN(t, life, k->versions.n), k->live = NEWN(t, int64_t, k->list.n + 1);
   k->over = NEWN(t, double, k->list.n + 1), k->wrote = NEWN(t, uint32_t, k->u.s->buffers.n);
+  k->stale = NEWN(t, uint32_t *, k->nbuffers);
   memset(k->wrote, 0xff, k->u.s->buffers.n * sizeof *k->wrote);
   for (uint32_t i = k->list.n; i-- > 0;) {
     const unit *u = unit_at(k, k->list.v[i].unit);
     for (uint32_t j = 0; j < u->uses.n && !k->list.v[i].again; j++)
       if (u->uses.v[j].write) k->wrote[u->uses.v[j].memory] = i;
   }
+  for (uint32_t b = 0; b < k->nbuffers; b++) k->stale[b] = NEWN(t, uint32_t, k->writers[b].n + 1);
   k->excess = survey(k, &k->list, k->lives, k->live, k->over);
 }
 
@@ -171,29 +193,39 @@ static bool computed_from(const state *k, uint32_t unit, uint32_t of, uint32_t x
   }
   return known != 0;
 }
-/* Would a unit that is repeated compute the same contents of memory `of`? Not if they come from a state that has its
- * new value by now. */
-static bool repeats(const state *k, uint32_t i, uint32_t of) {
+/* The first node that gives a new value to a state from which the unit computes memory `of`; at least 1. */
+static uint32_t first_stale(const state *k, uint32_t i, uint32_t of) {
   const unit *u = unit_at(k, i);
+  uint32_t first = UINT32_MAX;
   for (uint32_t j = 0; j < u->uses.n; j++) {
     const uint32_t x = u->uses.v[j].memory;
-    if (k->u.bytes[x] || k->wrote[x] >= k->at || k->u.s->buffers.v[x].kind == BUF_OUTPUT) continue;
-    if (computed_from(k, i, of, x) && !EK_PLANTED("program-recompute")) return false;
+    if (k->u.bytes[x] || k->wrote[x] >= first || k->u.s->buffers.v[x].kind == BUF_OUTPUT) continue;
+    if (computed_from(k, i, of, x) && !EK_PLANTED("program-recompute")) first = k->wrote[x];
   }
-  return true;
+  return first ? first : 1;
+}
+/* Would a writer of the buffer that is repeated write the same? Not if that comes from a state that has its new value
+ * by now. */
+static bool repeats(const state *k, uint32_t root, uint32_t writer) {
+  uint32_t *stale = &k->stale[root][writer];
+  if (!*stale) *stale = first_stale(k, k->writers[root].v[writer], root);
+  return *stale >= k->at;
 }
 /* Are all of a buffer's writers among the first n units that are repeated, with the same result? */
 static bool complete(const state *k, uint32_t root, uint32_t n) {
-  const u32vec *w = &k->writers[root], first = {k->units.v, n, n};
-  if (!vec_has(&k->roots, root)) return false;
+  const u32vec *w = &k->writers[root];
+  if (!has(&k->roots, root)) return false;
   for (uint32_t i = 0; i < w->n; i++)
-    if (!vec_has(&first, w->v[i]) || !repeats(k, w->v[i], root)) return false;
+    if (!has(&k->units, w->v[i]) || k->units.at[w->v[i]] >= n || !repeats(k, root, i)) return false;
   return true;
 }
+/* The version to look at behind v, for those of one buffer: the first is the buffer itself, then come those that are
+ * computed again. */
+static uint32_t next_version(const state *k, uint32_t v) { return v < k->nbuffers ? k->nbuffers : v + 1; }
 /* The version of a buffer's contents to read: one that is there, or that is kept longest; NONE: none is complete. */
 static int64_t version_at(const state *k, uint32_t root) {
   int64_t best = NONE;
-  for (uint32_t v = 0; v < k->versions.n; v++) {
+  for (uint32_t v = root; v < k->versions.n; v = next_version(k, v)) {
     const life *x = &k->lives[v];
     if (k->versions.v[v].root != root || k->versions.v[v].partial) continue;
     if (x->first == UINT32_MAX || x->written >= k->at) continue;
@@ -204,42 +236,45 @@ static int64_t version_at(const state *k, uint32_t root) {
 static bool repeat_writers(state *k, uint32_t root, uint32_t until, uint32_t depth, int64_t bytes);
 /* Can a repeated unit read the contents of this buffer? */
 static bool there(state *k, uint32_t root, uint32_t depth, int64_t bytes) {
-  if (complete(k, root, k->units.n)) return true;
+  if (complete(k, root, k->units.v.n)) return true;
   const int64_t v = version_at(k, root);
   if (v != NONE && (k->lives[v].last >= k->at || k->u.bytes[root] <= bytes / SMALL)) return true;
-  const uint32_t units = k->units.n, roots = k->roots.n;
-  if (depth && repeat_writers(k, root, UINT32_MAX, depth - 1, bytes)) return true;
-  k->units.n = units, k->roots.n = roots;
+  failure *f = &k->failed[root];
+  if (!depth || (f->choice == k->choice && f->depth >= depth)) return v != NONE;
+  const uint32_t units = k->units.v.n, roots = k->roots.v.n;
+  if (repeat_writers(k, root, UINT32_MAX, depth - 1, bytes)) return true;
+  k->units.v.n = units, k->roots.v.n = roots;
+  *f = (failure){k->choice, depth};
   return v != NONE;
 }
 /* A unit is repeated, with what it needs. */
 static bool repeat_unit(state *k, uint32_t i, uint32_t depth, int64_t bytes) {
   const unit *u = unit_at(k, i);
-  if (vec_has(&k->units, i)) return true;
+  if (has(&k->units, i)) return true;
   if (!single(u, k)) return false;
   for (uint32_t j = 0; j < u->uses.n; j++) {
     const use *x = &u->uses.v[j];
     if (k->u.bytes[x->memory] && !k->plain[x->memory]) return false;
     if (x->write && !k->u.bytes[x->memory] && k->writers[x->memory].n > 1) return false;
-    if (x->write) vec_once(k->a, &k->roots, x->memory);
+    if (x->write) put(k, &k->roots, x->memory);
     /* it may go on from what others wrote */
     if (x->write && k->u.bytes[x->memory] && !repeat_writers(k, x->memory, i, depth, bytes)) return false;
     if (!x->write && k->u.bytes[x->memory] && !there(k, x->memory, depth, bytes)) return false;
   }
-  vec_push(k->a, k->units, i);
+  put(k, &k->units, i);
   return true;
 }
 /* The units before `until` that write the buffer are repeated. */
 static bool repeat_writers(state *k, uint32_t root, uint32_t until, uint32_t depth, int64_t bytes) {
   const u32vec *w = &k->writers[root];
-  vec_once(k->a, &k->roots, root);
+  put(k, &k->roots, root);
   for (uint32_t j = 0; j < w->n && w->v[j] < until; j++)
-    if (!repeat_unit(k, w->v[j], depth, bytes) || !repeats(k, w->v[j], root)) return false;
+    if (!repeat_unit(k, w->v[j], depth, bytes) || !repeats(k, root, j)) return false;
   return true;
 }
 static bool repeat_for(state *k, const choice *x) {
   const uint32_t root = k->versions.v[x->version].root;
-  k->at = x->to, k->units.n = k->roots.n = 0;
+  k->at = x->to, k->choice++, k->units.v.n = k->roots.v.n = 0;
   return repeat_writers(k, root, UINT32_MAX, x->depth, k->u.bytes[root]);
 }
 
@@ -263,16 +298,16 @@ static uint32_t used_before(const state *k, uint32_t v, uint32_t at) {
 }
 static double cycles_of(const state *k) {
   double sum = 0;
-  for (uint32_t i = 0; i < k->units.n; i++) sum += k->cycles[k->units.v[i]];
+  for (uint32_t i = 0; i < k->units.v.n; i++) sum += k->cycles[k->units.v.v[i]];
   return sum;
 }
 /* What the choice may take away at most, all that is computed on the way included. */
 static double most_relief(const state *k) {
   double sum = 0;
-  for (uint32_t i = 0; i < k->roots.n; i++) {
-    const uint32_t root = k->roots.v[i];
-    if (!k->u.bytes[root] || !complete(k, root, k->units.n)) continue;
-    for (uint32_t v = 0; v < k->versions.n; v++) {
+  for (uint32_t i = 0; i < k->roots.v.n; i++) {
+    const uint32_t root = k->roots.v.v[i];
+    if (!k->u.bytes[root] || !complete(k, root, k->units.v.n)) continue;
+    for (uint32_t v = root; v < k->versions.n; v = next_version(k, v)) {
       if (k->versions.v[v].root != root || k->lives[v].first == UINT32_MAX) continue;
       const uint32_t from = used_before(k, v, k->at);
       if (from != UINT32_MAX) sum += relief(k, k->versions.v[v].bytes, from, k->at);
@@ -285,8 +320,8 @@ static void add_choices(state *k, uint32_t v, uint32_t from, uint32_t to, arena 
   for (uint32_t depth = 0, units = 0; depth <= DEPTH; depth++) {
     choice x = {.version = v, .from = from, .to = to, .depth = depth};
     if (!repeat_for(k, &x)) continue;
-    if (k->units.n == units) break; /* there is nothing more to be repeated */
-    units = k->units.n;
+    if (k->units.v.n == units) break; /* there is nothing more to be repeated */
+    units = k->units.v.n;
     x.most = most_relief(k) / cycles_of(k);
     vec_push(t, *all, x);
   }
@@ -311,15 +346,15 @@ static choices find_choices(state *k, arena *t) {
 static nodes repeated(state *k, arena *a) {
   nodes out = {0};
   map *new = map_new(a);
-  for (uint32_t i = 0; i < k->roots.n; i++) {
-    map_putu(new, k->roots.v[i], k->versions.n);
-    vec_push(k->a, k->versions,
-             ((version){k->roots.v[i], usage_bytes(k->u.s, k->roots.v[i]), !complete(k, k->roots.v[i], k->units.n)}));
+  for (uint32_t i = 0; i < k->roots.v.n; i++) {
+    const uint32_t root = k->roots.v.v[i];
+    map_putu(new, root, k->versions.n);
+    vec_push(k->a, k->versions, ((version){root, usage_bytes(k->u.s, root), !complete(k, root, k->units.v.n)}));
   }
-  vec_reserve(a, out, k->list.n + k->units.n);
+  vec_reserve(a, out, k->list.n + k->units.v.n);
   for (uint32_t i = 0; i < k->at; i++) out.v[out.n++] = k->list.v[i];
-  for (uint32_t i = 0; i < k->units.n; i++) {
-    const unit *u = unit_at(k, k->units.v[i]);
+  for (uint32_t i = 0; i < k->units.v.n; i++) {
+    const unit *u = unit_at(k, k->units.v.v[i]);
     uint32_t *v = NEWN(a, uint32_t, u->uses.n + 1);
     for (uint32_t j = 0; j < u->uses.n; j++) {
       const use *x = &u->uses.v[j];
@@ -330,7 +365,7 @@ static nodes repeated(state *k, arena *a) {
       else if (k->u.bytes[x->memory])
         v[j] = (uint32_t)version_at(k, x->memory);
     }
-    out.v[out.n++] = (node){k->units.v[i], true, v};
+    out.v[out.n++] = (node){k->units.v.v[i], true, v};
   }
   for (uint32_t i = k->at; i < k->list.n; i++) {
     node n = k->list.v[i];

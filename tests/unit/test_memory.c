@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 /* after the standard headers */
 #include <cmocka.h>
 
@@ -231,6 +232,54 @@ static void statistics_and_masks_in_less(void **state) {
   same_in_less(f, m, 64);
   ek_model_close(m);
 }
+/* Layers that read what all layers before them computed: what cannot be computed again is not tried by each way that
+ * leads to it, whose number doubles with each layer. */
+static void dense_layers_in_less(void **state) {
+  enum { ROOM = 1 << 19, DENSE = 20, GROWTH = 4, SECONDS = 20 };
+  static char text[ROOM];
+  static const char *const names[] = {"g", "o", "m", "v", "w"};
+  fixture *f = *state;
+  size_t n = (size_t)snprintf(text, ROOM,
+                              "graph \"dense\" ir 8 opset 17 {\n  input x0: f32[%d, %d]\n"
+                              "  const image: i64[4] = [8, 4, 8, 8]\n  const rows: i64[2] = [%d, %d]\n",
+                              ROWS, WIDTH, ROWS, WIDTH);
+  for (int i = 0; i < DENSE; i++)
+    for (int k = 0; k < 5; k++) {
+      const int channels = 4 + GROWTH * i, elements = k < 4 ? channels : 4 * channels * 9;
+      n += (size_t)snprintf(text + n, ROOM - n,
+                            k < 4 ? "  const %s%d: f32[%d] = [" : "  const %s%d: f32[4, %d, 3, 3] = [", names[k], i,
+                            channels);
+      for (int j = 0; j < elements; j++)
+        n += (size_t)snprintf(text + n, ROOM - n, "%s%g", j ? ", " : "", k < 4 ? 1.0 : ((j * 11 + i) % 23 - 11) / 32.0);
+      n += (size_t)snprintf(text + n, ROOM - n, "]\n");
+    }
+  n += (size_t)snprintf(text + n, ROOM - n, "  y0 = Reshape(x0, image)\n");
+  for (int i = 0; i < DENSE; i++) {
+    n += (size_t)snprintf(text + n, ROOM - n, "  c%d = Concat(y0", i);
+    for (int k = 1; k <= i; k++) n += (size_t)snprintf(text + n, ROOM - n, ", y%d", k);
+    n += (size_t)snprintf(text + n, ROOM - n,
+                          ") {axis = 1}\n  n%d = BatchNormalization(c%d, g%d, o%d, m%d, v%d)\n  r%d = Relu(n%d)\n"
+                          "  y%d = Conv(r%d, w%d) {pads = [1, 1, 1, 1]}\n",
+                          i, i, i, i, i, i, i, i, i + 1, i, i);
+  }
+  snprintf(text + n, ROOM - n, "  out = Reshape(y%d, rows)\n  output out\n}\n", DENSE);
+  ek_model *m = load(f, text);
+  ek_trainer *t = NULL;
+  ek_options o = in_one_thread();
+  ek_memory_use use = {.size = sizeof use};
+  if (create(f, m, &o, 0, &t)) fail_msg("%s", ek_message(f->s));
+  ek_trainer_memory(t, &use);
+  ek_trainer_close(t);
+  for (int percent = 95; percent > 30; percent -= 30) {
+    const uint64_t limit = whole(&use) - use.work_bytes * (uint64_t)(100 - percent) / 100;
+    const clock_t begun = clock();
+    const ek_code e = create(f, m, &o, limit, &t);
+    assert_true(clock() - begun < SECONDS * CLOCKS_PER_SEC);
+    assert_true(e == EK_OK || (percent < 60 && e == EK_MEMORY));
+    if (!e) ek_trainer_close(t);
+  }
+  ek_model_close(m);
+}
 static void too_little(void **state) {
   fixture *f = *state;
   ek_trainer *t = NULL;
@@ -351,6 +400,7 @@ int main(void) {
                                      T(layers_in_less),
                                      T(states_in_less),
                                      T(statistics_and_masks_in_less),
+                                     T(dense_layers_in_less),
                                      T(too_little),
                                      T(states_are_not_read_again),
                                      T(branches_in_less),
