@@ -7,12 +7,12 @@
  *     all[P + i, d] = new[i, d]               for i < n            S[P + i, d] = f(new[i, d])   for i < n
  *     S[r, d] = f(all[r, d]),  f(x) = sat(i8, round_even(x / s) + z)
  *
- * f moves to the parts, and is left out of the old one if it gives each code back. With k = code - z that is so where
- * k * s does not overflow and s is no subnormal: both roundings together, relative ones of 2^-24, move k by less than
- * 1/2, and sat changes no code of its own type. It is so for other formulas, too: scales along an axis, scales of f16,
- * bounds that clamp no code. Therefore nothing is derived from the form: the evaluator computes the function of every
- * code, at every place of the constants that it reads, and each must come back to the bit. A scale or zero point that
- * only the run knows proves nothing.
+ * f moves to the parts, or to what a condition chooses from, and is left out of the old one if it gives each code back.
+ * With k = code - z that is so where k * s does not overflow and s is no subnormal: both roundings together, relative
+ * ones of 2^-24, move k by less than 1/2, and sat changes no code of its own type. It is so for other formulas, too:
+ * scales along an axis, scales of f16, bounds that clamp no code. Therefore nothing is derived from the form: the
+ * evaluator computes the function of every code, at every place of the constants that it reads, and each must come back
+ * to the bit. A scale or zero point that only the run knows proves nothing.
  *
  * Each element keeps its value, and the state begins as its old value: so others see that few places of it change
  * (lower_state.c, schedule/state.c). Comes before states grow. */
@@ -30,20 +30,41 @@ typedef struct requantizing {
   emodule *m;     /* the module */
   tid old;        /* the old value of the state */
   uint32_t spent; /* stages that were read through */
+  bool *hangs;    /* per tensor: it hangs on the old value; NULL: all stages are read through */
 } requantizing;
 
 /* ---- values ----------------------------------------------------------------------------------- */
+static ex read_old(void *env, emodule *m, ex e);
 /* What a stage computes of one place at a time is read through, down to inputs, constants and updates. */
 static ex read_through(void *env, emodule *m, ex e) {
   requantizing *q = env;
   const ex v = exn(m, e)->kind == EX_LOAD && q->spent < MOST_READ ? expr_written_in(m, e) : 0;
   if (!v) return e;
   q->spent++;
-  return expr_rewrite(m, v, &(ex_map){.node = read_through, .env = q});
+  return expr_rewrite(m, v, &(ex_map){.node = q->hangs ? read_old : read_through, .env = q});
 }
 static ex written_out(requantizing *q, ex e) {
   q->spent = 0;
   return expr_rewrite(q->m, e, &(ex_map){.node = read_through, .env = q});
+}
+/* The same of those stages alone that hang on the old value. */
+static ex read_old(void *env, emodule *m, ex e) {
+  requantizing *q = env;
+  const ex_node *n = exn(m, e);
+  const bool old = n->kind == EX_LOAD && n->tensor != q->old && q->hangs[n->tensor];
+  return old ? read_through(env, m, e) : e;
+}
+/* Marks the tensors that hang on the old value, element by element or by sums. */
+static void mark_hanging(requantizing *q) {
+  emodule *m = q->m;
+  q->hangs = NEWN(q->L->a, bool, m->tensors.n);
+  q->hangs[q->old] = true;
+  for (uint32_t s = 0; s < m->stages.n; s++) { /* each behind those that it reads */
+    u32vec loads = {0};
+    expr_stage_loads(m, s, q->L->a, &loads);
+    for (uint32_t i = 0; i < loads.n && !xs(m, s)->dead; i++)
+      q->hangs[xs(m, s)->tensor] |= q->hangs[exn(m, loads.v[i])->tensor];
+  }
 }
 /* The only load of e that reads no constant; 0: there is none, or several. */
 static ex only_load(const requantizing *q, ex e) {
@@ -66,8 +87,8 @@ static ex replaced(void *env, emodule *m, ex e) {
   const instead *x = env;
   return e == x->of ? x->by : e;
 }
-static ex with_load(emodule *m, ex e, ex load, ex by) {
-  return expr_rewrite(m, e, &(ex_map){.node = replaced, .env = &(instead){load, by}});
+static ex with_value(emodule *m, ex e, ex of, ex by) {
+  return expr_rewrite(m, e, &(ex_map){.node = replaced, .env = &(instead){of, by}});
 }
 
 /* ---- proof ------------------------------------------------------------------------------------ */
@@ -110,7 +131,7 @@ static bool gives_back(requantizing *q, ex e, ex load) {
   const tid codes = all_codes(L, t);
   const sz at = sym_var(L->c, "code", sym_int(L->c, n));
   sym_is_atom(L->c, at, &code);
-  const ex value = with_load(m, e, load, expr_load(m, codes, &at, 1, 0));
+  const ex value = with_value(m, e, load, expr_load(m, codes, &at, 1, 0));
   expr_vars(m, value, L->a, &vars);
   for (uint32_t i = vars.n; i-- > 0;)
     if (vars.v[i] == code) vars.v[i] = vars.v[--vars.n];
@@ -121,6 +142,12 @@ static bool gives_back(requantizing *q, ex e, ex load) {
     if (memcmp((const uint8_t *)out.data + i, xt(m, codes)->data.data, bytes) && !EK_PLANTED("lower-requantize"))
       return false;
   return true;
+}
+
+/* The old codes that e is, a formula of them: their load; 0: it is something else. */
+static ex old_codes(requantizing *q, ex e) {
+  const ex all = e ? written_out(q, e) : 0, load = all ? only_load(q, all) : 0;
+  return load && gives_back(q, all, load) ? load : 0;
 }
 
 /* ---- moving ----------------------------------------------------------------------------------- */
@@ -172,12 +199,7 @@ static ex apply(requantizing *q, const function *f, const sz *idx, ex value) {
   expr_digits(x, d);
   for (uint32_t i = 0; i < nd; i++) vars[i] = d[i].var;
   const ex load = expr_subst_vars(m, f->load, vars, by, nd);
-  return with_load(m, expr_subst_vars(m, expr_fresh(m, f->value), vars, by, nd), load, value);
-}
-/* The old codes that f gives of `value`, an element at idx: a load; 0: it is something else. */
-static ex old_codes(requantizing *q, const function *f, const sz *idx, ex value) {
-  const ex e = apply(q, f, idx, value), all = e ? written_out(q, e) : 0, load = all ? only_load(q, all) : 0;
-  return load && gives_back(q, all, load) ? load : 0;
+  return with_value(m, expr_subst_vars(m, expr_fresh(m, f->value), vars, by, nd), load, value);
 }
 /* The update of the function's own stage that does what u does; false: it cannot be said. */
 static bool moved(requantizing *q, const function *f, const update *u, update *out, bool *old) {
@@ -196,9 +218,9 @@ static bool moved(requantizing *q, const function *f, const update *u, update *o
   }
   out->cond = u->cond ? expr_subst_vars(m, u->cond, u->vars, to, u->nvars) : 0;
   const ex value = expr_subst_vars(m, expr_fresh(m, u->value), u->vars, to, u->nvars);
-  const ex codes = *old ? 0 : old_codes(q, f, out->idx, value);
-  *old |= codes != 0;
-  out->value = codes ? codes : apply(q, f, out->idx, value);
+  out->value = apply(q, f, out->idx, value);
+  const ex codes = *old ? 0 : old_codes(q, out->value);
+  if (codes) out->value = codes, *old = true;
   return out->value;
 }
 static void move(requantizing *q, const function *f) {
@@ -216,7 +238,7 @@ static void move(requantizing *q, const function *f) {
     if (!expr_comps(m, f->of, at, by, NULL, NULL)) return;
     expr_digits(&y, d);
     for (uint32_t i = 0; i < nd; i++) vars[i] = d[i].var;
-    to.value = old_codes(q, f, own, expr_subst_vars(m, expr_fresh(m, y.value), vars, by, nd));
+    to.value = old_codes(q, apply(q, f, own, expr_subst_vars(m, expr_fresh(m, y.value), vars, by, nd)));
     if (!to.value) return;
   }
   bool old = to.value != 0;
@@ -227,9 +249,38 @@ static void move(requantizing *q, const function *f) {
   }
   if (old) *xs(m, f->s) = to;
 }
+/* f of a choice between something and what was there becomes a choice between f of that and the old codes. all: f;
+ * e: a part of it. 0: there is no such choice. */
+static ex moved_choice(requantizing *q, ex all, ex e, map *seen) {
+  emodule *m = q->m;
+  const ex_node n = *exn(m, e);
+  uint64_t had;
+  if (n.kind != EX_OP || map_getu(seen, e, &had)) return 0;
+  map_putu(seen, e, 1);
+  for (uint32_t k = 1; k < 3 && n.op == OP_SEL && e != all; k++) {
+    const ex codes = old_codes(q, with_value(m, all, e, n.args[k])), other = with_value(m, all, e, n.args[3 - k]);
+    if (codes) return k == 1 ? expr_sel(m, n.args[0], codes, other) : expr_sel(m, n.args[0], other, codes);
+  }
+  for (uint32_t i = 0; i < n.nargs; i++) {
+    const ex found = moved_choice(q, all, n.args[i], seen);
+    if (found) return found;
+  }
+  return 0;
+}
+static void choose(requantizing *q, uint32_t s) {
+  emodule *m = q->m;
+  const stage x = *xs(m, s);
+  if (!x.value || x.updates.n || x.recurrence) return;
+  mark_hanging(q);
+  q->spent = 0;
+  const ex all = expr_rewrite(m, x.value, &(ex_map){.node = read_old, .env = q});
+  q->hangs = NULL;
+  const ex v = expr_reads(m, all, q->old, q->L->a) ? moved_choice(q, all, all, map_new(q->L->a)) : 0;
+  if (v) xs(m, s)->value = v;
+}
 void low_requantize(low *L, const arg *in, const arg *out) {
   emodule *m = L->m;
-  requantizing q = {L, m, in->t, 0};
+  requantizing q = {.L = L, .m = m, .old = in->t};
   function f;
   const bool codes = et_kind(in->type) == K_INT || et_kind(in->type) == K_UINT;
   if (!codes || et_bits(in->type) > MOST_BITS || in->type != out->type) return;
@@ -239,5 +290,9 @@ void low_requantize(low *L, const arg *in, const arg *out) {
     n = exn(m, x->value);
     if (!x->value || x->updates.n || n->kind != EX_LOAD || n->otherwise) break;
   }
-  if (xt(m, t)->kind == TK_STAGE && find_function(&q, xt(m, t)->stage, &f)) move(&q, &f);
+  if (xt(m, t)->kind != TK_STAGE) return;
+  if (find_function(&q, xt(m, t)->stage, &f))
+    move(&q, &f);
+  else
+    choose(&q, xt(m, t)->stage);
 }

@@ -62,9 +62,12 @@ static bool is_one(const finder *f, ex e) {
 static bool is_true(etype t, scalar k) { return et_kind(t) == K_FLOAT ? k.f != 0 : k.i != 0; }
 
 /* ---- conditions ------------------------------------------------------------------------------ */
+static ex behind(finder *f, const ex_node *n);
 /* An integer, or a float that holds one exactly, as a size; 0: it is none. */
 static sz as_place(finder *f, ex e) {
   const ex_node n = *exn(f->m, e);
+  const ex from = n.kind == EX_LOAD && xt(f->m, n.tensor)->kind == TK_STAGE ? behind(f, &n) : 0;
+  if (from && exn(f->m, from)->kind == EX_INDEX) return as_place(f, from);
   int64_t lo, hi, most = n.type == ET_F32 ? 1 << 24 : n.type == ET_I32 ? INT32_MAX : 0;
   if (n.type == ET_I64) return expr_as_size(f->m, e);
   if (n.kind == EX_CONST && et_kind((etype)n.type) != K_FLOAT && n.type != ET_U64) return sym_int(f->c, n.k.i);

@@ -28,6 +28,14 @@ enum { MOST = 8, WIDTH = 2 };
         " const at: i64[2, 1] = [3, 1]\n const low: f32[] = [" low "]\n turned = Transpose(old)\n"                     \
         " back = Transpose(turned)\n rows = ScatterND(back, at, x)\n all = Max(rows, low)",                            \
         "wide", "[8, 2]")
+/* row pos of a table is written: a choice */
+#define CHOOSES(unit, zero, unit2, zero2)                                                                              \
+  CODES(unit, zero, unit2, zero2,                                                                                      \
+        " input pos: i64[1]\n const nil: i64[] = [0]\n const next: i64[] = [1]\n row = Gather(x, nil)\n shape = "      \
+        "Shape(past)\n"                                                                                                \
+        " rows = Gather(shape, nil)\n places = Range(nil, rows, next)\n here = Equal(places, pos)\n"                   \
+        " column = Unsqueeze(here, one)\n all = Where(column, row, old)",                                              \
+        "wide", "[T, 2]")
 static const char *const states[] = {"codes=past", NULL}, *const bound[] = {"P=0::8", NULL};
 
 static int8_t code_of(float x, float s, float z) { return (int8_t)fmaxf(-128, fminf(127, rintf(x / s) + z)); }
@@ -38,28 +46,35 @@ static subject made(const char *text, kind k) {
   return subject_of(text, k, o);
 }
 static float element(int64_t i) { return (float)(i * 37 % 101) / 3 - 20; }
-/* A step of n rows, written to `rows`, checked against `codes`, whose floats were `floats`. */
-static void step(const subject *u, const int64_t *rows, int64_t n, int64_t all, const float s[2], const float z[2],
-                 int8_t codes[MOST][WIDTH], bool before) {
+typedef struct model {
+  const char *text;
+  float s[2];  /* scales of what was there and of what comes out */
+  float z[2];  /* zero points of both */
+  bool before; /* the sums are of floats that were no codes */
+} model;
+/* A step of n rows, written to `rows`, checked against `codes`. */
+static void step(const subject *u, const model *k, const int64_t *rows, int64_t n, int64_t all,
+                 int8_t codes[MOST][WIDTH]) {
   static int64_t count;
   float x[MOST][WIDTH], m[MOST], floats[MOST][WIDTH];
-  const int64_t dims[] = {n, WIDTH};
+  const int64_t dims[] = {n, WIDTH}, one = 1;
   ek_array a;
   for (int64_t i = 0; i < all; i++) {
     m[i] = (float)i;
-    for (int d = 0; d < WIDTH; d++) floats[i][d] = ((float)codes[i][d] - z[0]) * s[0];
+    for (int d = 0; d < WIDTH; d++) floats[i][d] = ((float)codes[i][d] - k->z[0]) * k->s[0];
   }
   for (int64_t i = 0; i < n; i++)
     for (int d = 0; d < WIDTH; d++) floats[rows[i]][d] = x[i][d] = element(count++);
   for (int64_t i = 0; i < all; i++)
-    for (int d = 0; d < WIDTH; d++) codes[i][d] = code_of(floats[i][d], s[1], z[1]);
+    for (int d = 0; d < WIDTH; d++) codes[i][d] = code_of(floats[i][d], k->s[1], k->z[1]);
   assert_int_equal(ek_run_set_input(u->r, "x", x, (size_t)n * sizeof *x, dims, 2), EK_OK);
   assert_int_equal(ek_run_set_input(u->r, "m", m, (size_t)all * sizeof *m, &all, 1), EK_OK);
+  if (strstr(k->text, "input pos")) assert_int_equal(ek_run_set_input(u->r, "pos", rows, sizeof *rows, &one, 1), EK_OK);
   if (ek_run_execute(u->r)) fail_msg("%s", ek_run_message(u->r));
   const float *y = ek_run_output_data(u->r, 0);
   for (int64_t i = 0; i < all; i++) {
     float sum = m[i];
-    for (int d = 0; d < WIDTH; d++) sum += before ? floats[i][d] : ((float)codes[i][d] - z[1]) * s[1];
+    for (int d = 0; d < WIDTH; d++) sum += k->before ? floats[i][d] : ((float)codes[i][d] - k->z[1]) * k->s[1];
     assert_float_equal(y[i], sum, 1e-3);
   }
   assert_int_equal(ek_run_snapshot(u->r, "past", &a), EK_OK);
@@ -67,13 +82,8 @@ static void step(const subject *u, const int64_t *rows, int64_t n, int64_t all, 
 }
 static void grown(void **state) {
   (void)state;
-  static const struct {
-    const char *text; /* the model */
-    float s[2];       /* scales */
-    float z[2];       /* zero points */
-    bool before;      /* sums are of floats that were no codes */
-  } row[] = {{GROWS("0.3", "5", "0.3", "5", "wide"), {0.3f, 0.3f}, {5, 5}, false},
-             {GROWS("0.3", "5", "0.3", "5", "all"), {0.3f, 0.3f}, {5, 5}, true}};
+  static const model row[] = {{GROWS("0.3", "5", "0.3", "5", "wide"), {0.3f, 0.3f}, {5, 5}, false},
+                              {GROWS("0.3", "5", "0.3", "5", "all"), {0.3f, 0.3f}, {5, 5}, true}};
   static const int64_t news[] = {3, 1, 1, 2, 1};
   for (size_t i = 0; i < sizeof row / sizeof *row; i++)
     for (kind k = 0; k < KINDS; k++) {
@@ -81,26 +91,24 @@ static void grown(void **state) {
       int8_t codes[MOST][WIDTH];
       for (int64_t j = 0, past = 0; j < 5; past += news[j++]) {
         const int64_t rows[] = {past, past + 1, past + 2};
-        step(&u, rows, news[j], past + news[j], row[i].s, row[i].z, codes, row[i].before);
+        step(&u, &row[i], rows, news[j], past + news[j], codes);
       }
       ek_session_destroy(u.s);
     }
 }
 static void written(void **state) {
   (void)state;
-  static const struct {
-    const char *text; /* the model */
-    float s[2];       /* scales */
-    float z[2];       /* zero points */
-  } row[] = {{WRITES("0.3", "5", "0.3", "5"), {0.3f, 0.3f}, {5, 5}},
-             {WRITES("0.3", "5", "0.25", "5"), {0.3f, 0.25f}, {5, 5}},
-             {WRITES("0.3", "5", "0.3", "4"), {0.3f, 0.3f}, {5, 4}}};
-  static const int64_t rows[] = {3, 1};
+  static const model row[] = {{WRITES("0.3", "5", "0.3", "5"), {0.3f, 0.3f}, {5, 5}, false},
+                              {WRITES("0.3", "5", "0.25", "5"), {0.3f, 0.25f}, {5, 5}, false},
+                              {WRITES("0.3", "5", "0.3", "4"), {0.3f, 0.3f}, {5, 4}, false},
+                              {CHOOSES("0.3", "5", "0.3", "5"), {0.3f, 0.3f}, {5, 5}, false}};
+  static const int64_t rows[] = {3, 1}, places[] = {3, 7, 0, 3};
   for (size_t i = 0; i < sizeof row / sizeof *row; i++)
     for (kind k = 0; k < KINDS; k++) {
+      const bool chooses = strstr(row[i].text, "input pos");
       subject u = made(row[i].text, k);
       int8_t codes[MOST][WIDTH] = {{0}};
-      for (int j = 0; j < 3; j++) step(&u, rows, 2, MOST, row[i].s, row[i].z, codes, false);
+      for (int j = 0; j < 4; j++) step(&u, &row[i], chooses ? &places[j] : rows, chooses ? 1 : 2, MOST, codes);
       ek_session_destroy(u.s);
     }
 }
@@ -132,6 +140,8 @@ static void proofs(void **state) {
       {WRITES("0.3", "5", "0.3", "4"), false},
       {WRITES("0.3", "5", "0.301", "5"), true},  /* a code is as it was although the scale is not */
       {WRITES("0.3", "5", "0.302", "5"), false}, /* -133 * 0.3 / 0.302 = -132.1: so is this one, but for the last */
+      {CHOOSES("0.3", "5", "0.3", "5"), true},
+      {CHOOSES("0.3", "5", "0.3", "4"), false},
       {BOUNDED("-40"), true},
       {BOUNDED("-39"), false}, /* -133 * 0.3 is less */
   };

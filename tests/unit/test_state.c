@@ -517,6 +517,14 @@ static void program_text(void **state) {
        "output "
        "y\n}\n",
        "t2=t", "state \"t\" = \"t2\" in place\n", ".t,");
+  /* one place by a condition, through the stages that make it */
+  says("graph \"g\" {\n input t: f32[L, 4]\n input m: f32[L]\n input pos: i64[1]\n input row: f32[1, 4]\n const nil: "
+       "i64[] "
+       "= [0]\n const one: i64[] = [1]\n const axis: i64[1] = [1]\n shape = Shape(m)\n rows = Gather(shape, nil)\n "
+       "places "
+       "= Range(nil, rows, one)\n here = Equal(places, pos)\n column = Unsqueeze(here, axis)\n t2 = Where(column, row, "
+       "t)\n output t2\n}\n",
+       "t2=t", "state \"t\" = \"t2\" in place\n", ".t,");
   /* it is read after the update */
   says("graph \"g\" {\n input t: f32[6, 4]\n input at: i64[1, 1]\n input row: f32[1, 4]\n t2 = ScatterND(t, at, row)\n"
        " s = ReduceSum(t2)\n u = Mul(t, s)\n y = ReduceMax(u)\n output t2\n output y\n}\n",
