@@ -253,6 +253,12 @@ static void keep_bound(const pipeline *p) {
     ctx_fail(p->c, E_MEMORY, "the memory of a step is not known before it runs: %s bytes", program_memory(p->p));
   const int64_t work = arena_bytes + scratch * b->threads, all = work + states + constants;
   if ((uint64_t)all <= b->bytes) return;
+  if ((uint64_t)(states + constants) >= b->bytes)
+    ctx_fail(
+        p->c, E_MEMORY,
+        "a step keeps %lld bytes of parameters and other states and %lld of constants, and needs working memory; the "
+        "limit is %llu bytes",
+        (long long)states, (long long)constants, (unsigned long long)b->bytes);
   ctx_fail(
       p->c, E_MEMORY,
       "a step takes %lld bytes at least: %lld of working memory, although %u kernels run again, %lld of parameters "

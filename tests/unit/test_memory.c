@@ -284,10 +284,17 @@ static void too_little(void **state) {
   fixture *f = *state;
   ek_trainer *t = NULL;
   ek_options o = in_one_thread();
+  ek_memory_use use = {.size = sizeof use};
   ek_model *m = layers(f);
   assert_int_equal(create(f, m, &o, 1000, &t), EK_MEMORY);
+  assert_non_null(strstr(ek_message(f->s), "a step keeps "));
+  assert_non_null(strstr(ek_message(f->s), "needs working memory; the limit is 1000 bytes"));
+  if (create(f, m, &o, 0, &t)) fail_msg("%s", ek_message(f->s));
+  ek_trainer_memory(t, &use);
+  ek_trainer_close(t);
+  assert_int_equal(create(f, m, &o, whole(&use) - use.work_bytes + 1000, &t), EK_MEMORY);
   assert_non_null(strstr(ek_message(f->s), "of working memory, although"));
-  assert_non_null(strstr(ek_message(f->s), "the limit is 1000 bytes. Most is live in "));
+  assert_non_null(strstr(ek_message(f->s), " bytes. Most is live in "));
   ek_model_close(m);
 }
 /* What comes from the old value of a state is not computed again once the state has its new one. */
