@@ -107,6 +107,20 @@ says 'holds one array, the model has 2 inputs'
 quantised any "$here/models/mlp_opset12.onnx" --data "$all" && bad "other sizes"
 says 'samples of f32.* are expected'
 
+# ---- mistakes are told before the work begins ----
+quantised any "$digits" --data "$all" --bits 4 && bad "--bits without the scheme of weights"
+says 'bits, --block-size, .* belong to --scheme int4'
+quantised any "$digits" --data "$here/quantize.sh" && bad "a script as data"
+says 'quantize.sh: samples are read from .npz, .npy and .pb files'
+quantised none/any "$digits" --data "$all" && bad "a folder that is not there"
+says 'o .*none/any.onnx: cannot write to the folder .*none: No such file'
+quantised any "$digits" --data "$all" --report "$work/none/r.json" && bad "no folder for the report"
+says 'report .*none/r.json: cannot write to the folder'
+cp "$digits" "$work/itself.onnx"
+quantised itself "$work/itself.onnx" --data "$all" && bad "onto the model itself"
+says 'itself.onnx is the model itself'
+cmp "$digits" "$work/itself.onnx" && ok || bad "the model stays as it is"
+
 # ---- onnxruntime ----
 if "$python" -c 'import numpy, onnx, onnxruntime' 2>/dev/null; then
   for m in digits $models; do

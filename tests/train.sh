@@ -59,6 +59,13 @@ says 0 'trace.json: [0-9]+ events' explain "${step[@]}" --seconds 0.05 --peak 10
 says 2 'give some data with --data' explain points.graph --train cross_entropy
 says 2 'has its gradients already' show "${step[@]}" --grad
 
+# labels as floats, and bytes of 0 and 1 for each class instead of labels
+sed 's/above/0.0/; s/below/1.0/' points.csv >floats.csv
+says 0 'accuracy 0.9[0-9]|accuracy 1' evaluate points.onnx --data floats.csv --loss cross_entropy --metric accuracy
+printf '\0\0\x08\x02\0\0\0\x04\0\0\0\x02\x01\0\0\x01\x01\0\0\x01' >hot.idx
+printf '\0\0\x08\x02\0\0\0\x04\0\0\0\x02\x01\0\x02\x01\x03\x01\0\0' >four.idx
+says 0 'target: column y, u8.2.' train points.graph --data x=four.idx,y=hot.idx --loss cross_entropy --batch 4 \
+  --epochs 1 -o hot.onnx
 says 0 'accuracy 0.9[0-9]|accuracy 1' evaluate points.onnx --data points.csv --loss cross_entropy --metric accuracy
 says 0 '400 samples, accuracy' evaluate points.onnx --data points.csv --metric accuracy --batch 150
 says 0 '"best_epoch"' "${learn[@]}" --epochs 1 -o json.onnx --json
@@ -185,8 +192,8 @@ same before after
 
 # ---- bad data ----
 sed 's/above/third/;3s/below/fourth/' points.csv >four.csv
-says 1 'column side: sample .* has the label 2, but the model.s result has 2 classes: 0 to 1' train points.graph \
-  --data four.csv --loss cross_entropy -o bad.onnx
+says 1 'column side: sample .* has the label 2 .third., but the model.s result has 2 classes: 0 to 1' train \
+  points.graph --data four.csv --loss cross_entropy -o bad.onnx
 says 1 'column x: its samples are f64.2., which does not fit the model.s input' train "$digits/digits.onnx" --data \
   points.csv --loss cross_entropy -o bad.onnx
 says 1 'column side: its samples are i64.., which does not fit the model.s result' train points.graph --data \
@@ -203,6 +210,26 @@ says 1 'step 1: the loss is .*: the first tensor that is not finite is h;' train
   cross_entropy -o bad.onnx
 says 1 'step [0-9]*: the loss is no number .NaN.: (w|b)[12] was not finite before it' "${learn[@]}" --optimizer sgd \
   --lr 1e39 --checkpoints nan -o bad.onnx
+sed 1d points.csv >headless.csv # its last field is a text
+says 1 'header of the CSV file has numbers; the first line must have' train points.graph --data headless.csv --loss \
+  cross_entropy -o bad.onnx
+sed 's/above/1.5/; s/below/0.0/' points.csv >half.csv
+says 1 "column 'side', sample .*: 1.5 is no value of i64" train points.graph --data half.csv --loss cross_entropy -o \
+  bad.onnx
+says 2 'error: there is no metric of the name .acuracy.' "${learn[@]}" --metric acuracy -o bad.onnx
+if grep -q 'error: error' out; then bad 'the word error twice'; else ok; fi
+says 2 "adam has no attribute 'lr'; it has beta" "${learn[@]}" --optimizer adam:lr=0.1 -o bad.onnx
+says 2 'freeze conv.: the model has no initialiser of that name; there are w1, b1, w2, b2' "${learn[@]}" --freeze \
+  'conv*' -o bad.onnx
+says 1 'o none/bad.onnx: cannot write to the folder none: No such file' "${learn[@]}" -o none/bad.onnx
+says 1 'log none/log.csv: cannot write to the folder none' "${learn[@]}" --log none/log.csv -o bad.onnx
+mkdir flat && touch flat/a.png
+says 2 'folder flat has neither folders of images nor a pair of IDX files: a folder of images' train points.graph \
+  --data flat --loss cross_entropy -o bad.onnx
+says 2 'of another training: its metric is accuracy, now it is accuracy auc' "${learn[@]}" --metric auc --validate \
+  0.25 --resume points.checkpoints -o bad.onnx
+says 2 'its tensors .12, with w1. are not those of this one .9.; with --resume the model, --freeze' "${learn[@]}" \
+  --freeze w1 --validate 0.25 --resume points.checkpoints -o bad.onnx
 says 2 'o OUT.onnx is missing' "${learn[@]}"
 says 2 'has no column' "${learn[@]}" --target c -o bad.onnx
 [ ! -e bad.onnx ] && ok || bad 'nothing is written where training fails'

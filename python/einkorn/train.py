@@ -85,7 +85,7 @@ class Trainer:
         model       as for compile()
         loss        such as "cross_entropy", or "cross_entropy:ignore_index=0"
         optimizer   such as "adamw:weight_decay=0.1"
-        metrics     such as ["accuracy"]
+        metrics     such as ["accuracy"]; here, and in freeze and groups, one text alone will do
         output      the tensor that loss and metrics are of; None: the model's first output, or, where its last node
                     computes what the loss computes itself (Softmax before cross_entropy), the input of that node
         freeze      patterns (* and ?) of the names of parameters that stay as they are
@@ -115,12 +115,12 @@ class Trainer:
         """
         compiled = _options(**options)
         self._module = Module(model, dict(compiled, load=True, cache=None))
-        self._options = dict(compiled, cache=None, states=[], watch=[], metrics=list(metrics), freeze=list(freeze),
-                             groups=list(groups), metadata=["%s=%s" % row for row in (metadata or {}).items()])
+        self._options = dict(compiled, cache=None, states=[], watch=[], metrics=_texts(metrics), freeze=_texts(freeze),
+                             groups=_texts(groups), metadata=["%s=%s" % row for row in (metadata or {}).items()])
         self._rest = (loss, optimizer, output, float(clip_norm), float(clip_value), int(accumulate), int(seed),
                       float(ema), init, _bytes_number("memory", memory), float(loss_scale), int(loss_scale_interval),
                       _standards(standardize or {}))
-        self._metrics = tuple(metrics)
+        self._metrics = tuple(_texts(metrics))
         self._seed = int(seed)
         self._core = None
         self._sums = None  # of the metrics, where they are of several batches
@@ -128,7 +128,7 @@ class Trainer:
             self._compile(batch)
 
     def _compile(self, batch):
-        rows = [(name,) + _type_and_shape(name, array) for name, array in batch.items()]
+        rows = [(name,) + _type_and_shape(name, array) for name, array in _dict(batch).items()]
         self._shapes = {name: shape for name, _, shape in rows}
         self._core = _core.Trainer(self._module, self._options, rows, *self._rest)
         return self._core
@@ -147,12 +147,12 @@ class Trainer:
         core = self._core or self._compile(arrays)
         self._sums = None
         core.samples(epoch, None if samples is None else numpy.ascontiguousarray(samples, numpy.int64))
-        return core.step(arrays, lr)
+        return core.step(_dict(arrays), lr)
 
     def evaluate(self, arrays):
         """The loss of these arrays, by the model as it is for inference; changes nothing. Arrays with more rows than a
         step has are evaluated in batches of that many: the mean of their losses, weighted by the rows."""
-        core, sums = self._core or self._compile(arrays), None
+        core, sums = self._core or self._compile(_dict(arrays)), None
         shapes = {name: numpy.shape(array) for name, array in arrays.items()}
         if shapes == self._shapes:
             self._sums = None
@@ -178,12 +178,13 @@ class Trainer:
         schedule     such as "cosine:warmup=100" (docs/training.md lists them); or called as schedule(step, steps), the
                      number of the step, from 0, and of all steps: a factor of lr
         validate     a dict of arrays that are evaluated after each epoch
-        callbacks    Callbacks
+        callbacks    Callbacks, or one of them
         shuffle      samples come in another order in each epoch: a function of the trainer's seed and the epoch
         first_epoch  to go on with a training: epochs before this one are left out
 
         Ctrl-C ends it between two steps.
         """
+        callbacks = _callbacks(callbacks)
         batches = _Arrays(data, self._size(batch), self._seed if shuffle else None) if isinstance(data, Mapping) \
             else _Batches(data, epochs - first_epoch)
         if schedule and not len(batches):
@@ -300,6 +301,25 @@ class Trainer:
         self.close()
 
 
+def _texts(given):
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _dict(arrays):
+    if not isinstance(arrays, Mapping):
+        raise UsageError("a dict of arrays by name is expected, such as {\"x\": x, \"target\": y}, not a %s"
+                         % type(arrays).__name__)
+    return arrays
+
+
+def _callbacks(given):
+    callbacks = list(given) if isinstance(given, (list, tuple)) else [given]
+    for one in callbacks:
+        if not any(hasattr(one, method) for method in ("on_step", "on_epoch")):
+            raise UsageError("callbacks: %r has neither on_step nor on_epoch" % (one,))
+    return callbacks
+
+
 def _standards(standardize):
     """{input: (mean, deviation)} as the C library takes it."""
     rows = []
@@ -321,6 +341,9 @@ def _type_and_shape(name, given):
         shape, dtype = tuple(given.shape), _dtype(given)
     else:
         raise UsageError("batch: %r: an array, or (shape, dtype), is expected" % (name,))
+    if dtype.kind in "UST":
+        raise UsageError("batch: %r: texts are expected as numbers of classes: "
+                         "classes, numbers = numpy.unique(texts, return_inverse=True)" % (name,))
     if dtype.name not in TYPES:
         raise UsageError("batch: %r: arrays of type %s are not supported" % (name, dtype.name))
     return TYPES[dtype.name], shape

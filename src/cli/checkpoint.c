@@ -64,6 +64,11 @@ static void note_standards(notes *n, const feed *f) {
   }
   note(n, "standardize", b.n ? b.s : "no");
 }
+static void note_metrics(notes *n, const training *r) {
+  sbuf b = sbuf_new(n->k->a);
+  for (uint32_t i = 0; i < r->nmetrics; i++) sb_fmt(&b, "%s%s", i ? " " : "", n->k->train.metrics.v[i]);
+  note(n, "metric", b.n ? b.s : "none");
+}
 static void note_classes(notes *n, const feed *f) {
   const strvec v = class_metadata(n->k, f);
   sbuf b = sbuf_new(n->k->a);
@@ -82,6 +87,7 @@ static void note_training(notes *n, const training *r) {
   note(n, "loss", k->train.loss);
   note(n, "optimizer", k->train.optimizer);
   note_real(n, "ema", k->train.ema);
+  note_metrics(n, r);
   note_standards(n, &r->train);
   note_classes(n, &r->train);
 }
@@ -102,7 +108,7 @@ void checkpoint_write(training *r, const char *name) {
   note_reals(&notes, "losses", &r->losses);
   for (size_t i = 0; i < n; i++) {
     ek_array x;
-    if (ek_trainer_tensor(r->t, i, &x)) ctx_fail(k->c, E_FAILED, "%s", ek_message(k->s));
+    if (ek_trainer_tensor(r->t, i, &x)) ctx_fail(k->c, E_FAILED, "%s", session_text(k));
     s.names[i] = arena_strdup(k->a, x.name);
     s.arrays[i] = (ndarray){.type = et_from_onnx((int)x.type), .rank = (uint32_t)x.rank, .bytes = x.bytes};
     memcpy(s.arrays[i].dims, x.dims, (size_t)x.rank * sizeof *x.dims);
@@ -162,7 +168,7 @@ static void set_tensors(training *r, const char *path, const safetensors *s) {
   map *names = map_new(k->a);
   for (size_t i = 0; i < n; i++) {
     ek_array x;
-    if (ek_trainer_tensor(r->t, i, &x)) ctx_fail(k->c, E_FAILED, "%s", ek_message(k->s));
+    if (ek_trainer_tensor(r->t, i, &x)) ctx_fail(k->c, E_FAILED, "%s", session_text(k));
     map_puts(names, x.name, i);
   }
   for (uint32_t i = 0; i < s->n; i++) {
@@ -171,9 +177,12 @@ static void set_tensors(training *r, const char *path, const safetensors *s) {
     x.rank = (int32_t)d->rank;
     memcpy(x.dims, d->dims, d->rank * sizeof *d->dims);
     if (!map_gets(names, x.name, NULL) || s->n != n)
-      ctx_fail(k->c, E_USAGE, "%s is of another model: its tensors (%u, with %s) are not those of this training (%zu)",
-               path, s->n, x.name, n);
-    if (ek_trainer_set_tensor(r->t, &x)) ctx_fail(k->c, E_SHAPE, "%s: %s", path, ek_message(k->s));
+      ctx_fail(
+          k->c, E_USAGE,
+          "%s is of another training: its tensors (%u, with %s) are not those of this one (%zu); with --resume the "
+          "model, --freeze and --precision stay the same",
+          path, s->n, x.name, n);
+    if (ek_trainer_set_tensor(r->t, &x)) ctx_fail(k->c, E_SHAPE, "%s: %s", path, session_text(k));
   }
 }
 void checkpoint_read(training *r, const char *path) {
@@ -182,7 +191,7 @@ void checkpoint_read(training *r, const char *path) {
   if (!safetensors_read(k->c, path, &s)) ctx_unwind(k->c);
   check_same(r, path, &s);
   set_tensors(r, path, &s);
-  if (ek_trainer_set_steps(r->t, int_of(k, path, &s, "step"))) ctx_fail(k->c, E_IO, "%s", ek_message(k->s));
+  if (ek_trainer_set_steps(r->t, int_of(k, path, &s, "step"))) ctx_fail(k->c, E_IO, "%s", session_text(k));
   r->epoch = int_of(k, path, &s, "epoch"), r->done = int_of(k, path, &s, "position");
   r->best = real_of(k, path, &s, "best"), r->best_epoch = int_of(k, path, &s, "best_epoch");
   r->sum.loss = real_of(k, path, &s, "sum"), r->sum.samples = real_of(k, path, &s, "summed");

@@ -8,7 +8,7 @@
 static const char *metadata_of(cli *k, ek_model *model, const char *key) {
   const ek_metadata *all;
   size_t n;
-  if (ek_model_metadata(model, &all, &n)) ctx_fail(k->c, E_MODEL, "%s", ek_message(k->s));
+  if (ek_model_metadata(model, &all, &n)) ctx_fail(k->c, E_MODEL, "%s", session_text(k));
   for (size_t i = 0; i < n; i++)
     if (!strcmp(all[i].key, key)) return all[i].text;
   return NULL;

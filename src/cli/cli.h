@@ -100,8 +100,8 @@ typedef struct cli {
   int slices;                /* --slices: turns of each engine */
   int method;                /* --method: number of the word */
   int scheme;                /* --scheme: number of the word */
-  int bits;                  /* --bits */
-  int block_size;            /* --block-size */
+  int bits;                  /* --bits; 0: the default */
+  int block_size;            /* --block-size; 0: the default */
   int accuracy_level;        /* --accuracy-level */
   const char *target;        /* --target; NULL: this machine */
   const char *inputs;        /* --inputs: a file; NULL: not given */
@@ -205,9 +205,12 @@ const command *find_command(const char *name); /* NULL: there is none */
 ek_options compile_options(cli *k);
 ek_code make_run(cli *k, ek_module *m, ek_run **r);
 /* ---- main.c ---------------------------------------------------------------------------------- */
-int fail(cli *k, ek_code code); /* says what the session has to say; the exit code */
+int fail(cli *k, ek_code code);   /* says what the session has to say; the exit code */
+const char *session_text(cli *k); /* the same without the word "error", for ctx_fail */
 int fail_text(cli *k, ek_code code, const char *text);
 int exit_of(ek_code code);
+/* Unwinds where the folder of a file that is to be written is not there, or cannot be written to. path NULL: no file */
+void check_writable(cli *k, const char *option, const char *path);
 /* prints to stderr, unless --quiet */
 void say(cli *k, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void print_json(const sbuf *b); /* prints to stdout, with a newline */

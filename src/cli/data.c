@@ -123,6 +123,8 @@ static void read_file(data_set *s, const char *path) {
     read_npz(s, path);
     return;
   }
+  if (file_exists(path) && !ends_in(path, ".npy") && !ends_in(path, ".pb"))
+    ctx_fail(s->k->c, E_UNSUPPORTED, "%s: samples are read from .npz, .npy and .pb files", path);
   if (s->n != 1)
     ctx_fail(s->k->c, E_USAGE, "%s holds one array, the model has %d inputs: %s; give a .npz with an array for each",
              path, (int)s->n, all_inputs(s));

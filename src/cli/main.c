@@ -1,5 +1,6 @@
 /* The program: finds the subcommand, runs it, and turns its end into an exit code. */
 #include "cli/cli.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -122,7 +123,16 @@ int fail_text(cli *k, ek_code code, const char *text) {
   print_message(*text ? text : "error: failed");
   return exit_of(code);
 }
+const char *session_text(cli *k) {
+  const char *text = ek_message(k->s);
+  return text + (strncmp(text, "error: ", 7) ? 0 : 7);
+}
 int fail(cli *k, ek_code code) { return fail_text(k, code, ek_message(k->s)); }
+void check_writable(cli *k, const char *option, const char *path) {
+  const char *folder = path ? path_dir(k->a, path) : NULL;
+  if (folder && access(folder, W_OK))
+    ctx_fail(k->c, E_IO, "%s %s: cannot write to the folder %s: %s", option, path, folder, strerror(errno));
+}
 void say(cli *k, const char *fmt, ...) {
   if (k->quiet) return;
   progress_clear();
@@ -237,8 +247,6 @@ static int guarded(ctx *c, ek_session *s, int argc, char **argv) {
                .seconds = 3,
                .warmup = 1,
                .percentile = 99.999,
-               .bits = 4,
-               .block_size = 32,
                .train = {.optimizer = "adamw",
                          .schedule = "constant",
                          .lr = 0.001,

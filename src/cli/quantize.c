@@ -183,6 +183,11 @@ int cmd_quantize(cli *k) {
     return fail_text(k, EK_USAGE,
                      "error: quantize: no data: the ranges of tensors are measured on samples of the inputs; give some "
                      "with --data FILE.npz");
+  if (k->scheme != EK_QUANTIZE_INT4 && (k->bits || k->block_size || k->zero_points || k->accuracy_level))
+    return fail_text(k, EK_USAGE,
+                     "error: quantize: --bits, --block-size, --zero-points and --accuracy-level are of weights alone: "
+                     "they belong to --scheme int4");
+  check_writable(k, "-o", k->output), check_writable(k, "--report", k->report);
   ek_code e = ek_load(k->s, k->args.v[0], &model);
   if (!e) e = inputs_of(k, model, &in, &n);
   if (e) return fail(k, e);
@@ -203,8 +208,10 @@ int cmd_quantize(cli *k) {
   o.method = (ek_quantize_method)k->method, o.percentile = k->percentile, o.per_channel = k->per_channel,
   o.only_faster = k->only_faster, o.correct_bias = !k->keep_bias;
   o.exclude = k->exclude.v;
-  o.scheme = (ek_quantize_scheme)k->scheme, o.bits = k->bits, o.block_size = k->block_size;
+  o.scheme = (ek_quantize_scheme)k->scheme, o.bits = k->bits ? k->bits : o.bits;
+  o.block_size = k->block_size ? k->block_size : o.block_size;
   o.zero_points = k->zero_points, o.accuracy_level = k->accuracy_level;
+  k->bits = o.bits; /* for the report */
   e = ek_quantize(model, &o, k->output, &r);
   progress_clear();
   if (e) return fail(k, e);

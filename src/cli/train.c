@@ -201,6 +201,7 @@ int cmd_train(cli *k) {
   const ek_options compile = compile_options(k);
   const int code = check_options(k);
   if (code) return code;
+  check_writable(k, "-o", k->output), check_writable(k, "--log", k->train.log);
   ek_code e = ek_load(k->s, k->args.v[0], &model);
   if (!e) e = tell_forms(k, model);
   if (e) return fail(k, e);

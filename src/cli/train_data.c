@@ -74,8 +74,9 @@ static void add_input(cli *k, ek_model *model, feed *f, const ek_tensor_info *in
     fits &= i < in->rank && fits && dims[i] == x->dims[i - 1];
   }
   if (!fits && !may_reshape(x, dims, in->rank, 1))
-    ctx_fail(k->c, E_SHAPE, "column %s: its samples are %s, which does not fit the model's input %s: %s", x->name,
-             sample_text(k, x), in->name, tensor_text(k->a, type, (uint32_t)in->rank, in->dims, in->dim_names));
+    ctx_fail(k->c, E_SHAPE, "column %s: its samples are %s, which does not fit the model's input %s: %s%s", x->name,
+             sample_text(k, x), in->name, tensor_text(k->a, type, (uint32_t)in->rank, in->dims, in->dim_names),
+             x->resizable ? "; --image-size HEIGHTxWIDTHxCHANNELS resizes images" : "");
   const char *name = arena_strdup(k->a, in->name);
   add_array(k, model, f, name, column, type);
   shape_as(f, dims, in->rank, 1);
@@ -87,7 +88,7 @@ static void add_inputs(cli *k, ek_model *model, feed *f) {
   const int32_t n = ek_model_inputs(model), target = dataset_target(f->source.set);
   for (int32_t i = 0; i < n; i++) {
     ek_tensor_info in;
-    if (ek_model_input(model, i, &in)) ctx_fail(k->c, E_MODEL, "%s", ek_message(k->s));
+    if (ek_model_input(model, i, &in)) ctx_fail(k->c, E_MODEL, "%s", session_text(k));
     int32_t column = dataset_find(f->source.set, in.name);
     if (column < 0 && n == 1 && dataset_columns(f->source.set) == (target < 0 ? 1 : 2)) column = target == 0 ? 1 : 0;
     if (column < 0)
@@ -111,9 +112,10 @@ static void check_labels(cli *k, const feed *f, uint32_t column, const char *rul
     for (int64_t j = 0; j < x->elements; j++)
       if ((v[j] < 0 || v[j] >= classes) && v[j] != ignored)
         ctx_fail(k->c, E_SHAPE,
-                 "column %s: sample %lld has the label %lld, but the model's result has %lld classes: 0 to %lld are "
+                 "column %s: sample %lld has the label %lld%s, but the model's result has %lld classes: 0 to %lld are "
                  "expected",
-                 x->name, (long long)at, (long long)v[j], (long long)classes, (long long)classes - 1);
+                 x->name, (long long)at, (long long)v[j], x->labels ? arena_fmt(k->a, " (%s)", x->labels[v[j]]) : "",
+                 (long long)classes, (long long)classes - 1);
   }
 }
 /* The target has the sizes of the result; or, where it is of labels (rule: what takes them), those without the axis of
@@ -137,6 +139,12 @@ static void fit_target(cli *k, feed *f, uint32_t column, const ek_tensor_info *y
   } else if (last > 0 && x->rank + 2 == (uint32_t)y->rank)
     check_labels(k, f, column, rule, last);
 }
+/* Has each sample a number for each place of the result, such as probabilities of classes (0 and 1, too)? Else numbers
+ * are labels. Where the result's sizes are open, their type tells. */
+static bool is_like_result(const dataset_column *x, const ek_tensor_info *y) {
+  const int64_t all = y->rank > 0 ? elements(y->dims, y->rank, 1) : -1;
+  return all > 0 ? all == x->elements && may_reshape(x, y->dims, y->rank, 1) : et_kind(x->type) == K_FLOAT;
+}
 static void add_target(cli *k, ek_model *model, feed *f, const ek_tensor_info *y, const ek_rule_input *in,
                        const char *rule) {
   const int32_t named = dataset_find(f->source.set, in->name),
@@ -146,7 +154,7 @@ static void add_target(cli *k, ek_model *model, feed *f, const ek_tensor_info *y
     ctx_fail(k->c, E_USAGE, "no column for '%s', which %s needs: the data have %s; --target names the target", in->name,
              rule, column_list(k, f->source.set));
   const dataset_column *x = dataset_column_at(f->source.set, (uint32_t)column);
-  const bool integers = in->integers && (!in->floats || et_kind(x->type) != K_FLOAT);
+  const bool integers = in->integers && (!in->floats || !is_like_result(x, y));
   const size_t before = f->n;
   add_array(k, model, f, arena_strdup(k->a, in->name), (uint32_t)column,
             integers ? ET_I64 : et_from_onnx((int)y->type));
@@ -159,10 +167,10 @@ static void add_rule(cli *k, ek_model *model, feed *f, const char *domain, const
   const ek_rule_input *in;
   size_t n;
   ek_tensor_info y;
-  if (ek_rule_inputs(k->s, domain, rule, &in, &n)) ctx_fail(k->c, E_USAGE, "%s", ek_message(k->s));
+  if (ek_rule_inputs(k->s, domain, rule, &in, &n)) ctx_fail(k->c, E_USAGE, "%s", session_text(k));
   ek_rule_input *copy = arena_dup(k->a, in, (n + 1) * sizeof *in);
   for (size_t i = 0; i < n; i++) copy[i].name = arena_strdup(k->a, in[i].name);
-  if (ek_model_output(model, 0, &y)) ctx_fail(k->c, E_MODEL, "%s", ek_message(k->s));
+  if (ek_model_output(model, 0, &y)) ctx_fail(k->c, E_MODEL, "%s", session_text(k));
   for (size_t i = 0; i < n; i++) add_target(k, model, f, &y, &copy[i], rule);
 }
 
@@ -172,7 +180,8 @@ feed feed_open(cli *k, ek_model *model, dataset *d, dataset_part part) {
   const bool trains = k->cmd->bit != CMD_EVALUATE;
   feed f = {.rows = k->train.batch, .set = d};
   if (f.rows > part.n && trains)
-    ctx_fail(k->c, E_USAGE, "--batch %lld: there are %lld samples", (long long)f.rows, (long long)part.n);
+    ctx_fail(k->c, E_USAGE, "--batch %lld: there are %lld samples to train on; a step takes a whole batch",
+             (long long)f.rows, (long long)part.n);
   f.rows = min64(f.rows, part.n);
   f.batch = NEWN(k->a, ek_array, MAX_ARRAYS), f.fields = NEWN(k->a, dataset_field, MAX_ARRAYS);
   f.room = NEWN(k->a, void *, MAX_ARRAYS), f.standards = NEWN(k->a, ek_standardization, MAX_ARRAYS);

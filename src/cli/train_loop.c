@@ -39,7 +39,7 @@ double tally_loss(const tally *s) { return s->loss / s->samples; }
 double tally_metric(const training *r, const tally *s, uint32_t i) {
   double x = NAN;
   const ek_code e = ek_trainer_metric_value(r->t, i, s->metrics[i].v, s->metrics[i].n, &x);
-  if (e) ctx_fail(r->k->c, (ecode)e, "%s", ek_message(r->k->s));
+  if (e) ctx_fail(r->k->c, (ecode)e, "%s", session_text(r->k));
   return x;
 }
 ek_code evaluate_all(training *r, feed *f, tally *out) {
@@ -159,7 +159,7 @@ static void next_batch(training *r) {
   while (b->index != r->done) b = dataset_loader_next(r->loader);
   feed_use(&r->train, b->data, b->n);
   if (ek_trainer_set_samples(r->t, (int64_t)b->epoch, b->samples, (size_t)b->n))
-    ctx_fail(r->k->c, E_USAGE, "%s", ek_message(r->k->s));
+    ctx_fail(r->k->c, E_USAGE, "%s", session_text(r->k));
 }
 static bool is_update(const training *r) { return r->done % r->k->train.accumulate == 0; }
 static ek_code run_batches(training *r) {

@@ -6,7 +6,7 @@
 static const ek_value_info *values_of(cli *k, ek_model *model, size_t *n) {
   const ek_value_info *v = NULL;
   ek_code e = ek_model_values(model, &v, n);
-  if (e) ctx_fail(k->c, (ecode)e, "%s", ek_message(k->s));
+  if (e) ctx_fail(k->c, (ecode)e, "%s", session_text(k));
   return v;
 }
 static bool names(const char *what, const ek_value_info *v) {

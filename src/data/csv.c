@@ -141,9 +141,16 @@ static void take_target(const reader *r, table *t, const field *f) {
   }
 }
 
+/* Names of columns may be their numbers; other numbers are samples. */
+static bool is_measured(ctx *c, bytes b) {
+  double x;
+  int64_t i;
+  return is_number(c, b, &x) && (!is_integer(b, &i) || i < 0);
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 static void read_header(reader *r, table *t) {
-  bool words = false;
+  bool words = false, measured = false;
   field f;
   if (!more_lines(r)) ctx_fail(r->c, E_IO, "%s: the CSV file has no header", r->file);
   do {
@@ -151,10 +158,11 @@ static void read_header(reader *r, table *t) {
     f = next_field(r);
     const bytes b = trimmed(f.text);
     words = words || !is_number(r->c, b, &x);
+    measured = measured || is_measured(r->c, b);
     const char *name = arena_strndup(ctx_arena(r->c), (const char *)b.p, b.n);
     vec_push(ctx_arena(r->c), t->names, name);
   } while (!f.last);
-  if (!words)
+  if (!words || measured)
     fail_at(r->c, r->file, f.row, 1,
             "the header of the CSV file has numbers; the first line must have the columns' "
             "names");

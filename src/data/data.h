@@ -47,6 +47,7 @@ typedef struct dataset_column {
   int64_t elements;              /* elements of one sample: the product of the sizes */
   const char *const *components; /* name of each element: the header of a CSV file; NULL: they have none */
   const char *const *labels;     /* text of each class, in sorted order; NULL: values are no classes with a text */
+  bool resizable;                /* images of a folder, which the option image-size resizes */
   uint32_t classes;              /* values are 0 to classes - 1: labels, or tokens of a text; 0: not known */
 } dataset_column;
 

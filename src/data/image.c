@@ -163,7 +163,7 @@ bool read_image_folder(ctx *c, dataset *d, const data_source *s, const strvec *c
   const ndarray x = {.type = ET_U8, .rank = 4, .dims = {n, f->size[0], f->size[1], f->size[2]}};
   dataset_add(c, d, s->path, s->name ? s->name : "images", &x);
   column *k = &d->columns.v[d->columns.n - 1];
-  k->fill = fill, k->env = f;
+  k->fill = fill, k->env = f, k->shown.resizable = true;
   dataset_add_texts(c, d, s->path, "labels", labels.v, n);
   return true;
 }

@@ -114,11 +114,12 @@ static void read_folder(ctx *c, dataset *d, const data_source *s) {
     }
   }
   if (pairs != 1)
-    ctx_fail(
-        c, E_USAGE,
-        "the folder %s has %s: files such as train-images-idx3-ubyte and train-labels-idx1-ubyte are expected, and "
-        "FOLDER:BEGINNING names a pair by what its files' names begin with",
-        s->path, pairs ? "several pairs of IDX files" : "no pair of IDX files");
+    ctx_fail(c, E_USAGE,
+             "the folder %s has %s: a folder of images (.png, .jpg) for each class is expected, or files such as "
+             "train-images-idx3-ubyte and train-labels-idx1-ubyte, and FOLDER:BEGINNING names a pair by what its "
+             "files' names "
+             "begin with",
+             s->path, pairs ? "several pairs of IDX files" : "neither folders of images nor a pair of IDX files");
   for (int i = 0; i < 2; i++) {
     const char *name = i ? labels_name(c, images) : images;
     data_source file = {.name = i || !s->name ? NULL : s->name, .path = path_join(ctx_arena(c), s->path, name)};

@@ -327,6 +327,10 @@ static ek_code check_options(quantiser *q, const ek_quantize_options *given) {
                         q->want.percentile);
   return EK_OK;
 }
+static bool same_file(const char *a, const char *b) { /* both are there, and one file */
+  struct stat x, y;
+  return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
 ek_code ek_quantize(ek_model *m, const ek_quantize_options *given, const char *path, ek_quantized *out) {
   /* One of so many samples is compared on only; with a budget they decide, too, and tell how much samples vary. */
   enum { HELD_OUT = 5, HELD_OUT_TO_DECIDE = 2 };
@@ -335,6 +339,9 @@ ek_code ek_quantize(ek_model *m, const ek_quantize_options *given, const char *p
   quantiser q = {.m = m, .base = m, .path = path, .r = out};
   ek_quantize_options_init(&q.want), ek_options_init(&q.o);
   ek_code e = check_options(&q, given);
+  if (!e && m->path && same_file(m->path, path))
+    e = session_fail(m->s, EK_USAGE, "%s is the model itself, which the result is compared with; give another file",
+                     path);
   q.o.cache = NULL, q.o.watch = NULL, q.o.profile = 0, q.o.evaluate = 0, q.o.stop_after = NULL, q.o.pass = NULL;
   if (!quantize_caches_alone(&q)) q.o.states = NULL;
   const size_t held = q.want.samples / (quantize_has_budget(&q) ? HELD_OUT_TO_DECIDE : HELD_OUT);

@@ -90,6 +90,12 @@ static void copy_batch(ek_trainer *t) {
   t->plan.samples = least ? least : 1;
   t->keys = NEWN(t->a, int64_t, t->plan.samples);
 }
+static _Noreturn void no_array(const ek_trainer *t, const char *name) {
+  sbuf has = sbuf_new(t->a);
+  for (uint32_t k = 0; k < t->plan.nbatch; k++) sb_fmt(&has, "%s%s", k ? ", " : "", t->plan.batch[k].name);
+  ctx_fail(t->c, E_USAGE, "batch: there is no array '%s', which is an input of the model; the batch has %s", name,
+           has.n ? has.s : "nothing");
+}
 /* Open sizes of the model's inputs are those of the batch. */
 static void fix_sizes(ek_trainer *t) {
   strvec dims = {0};
@@ -97,14 +103,20 @@ static void fix_sizes(ek_trainer *t) {
   for (int32_t i = 0; i < ek_model_inputs(t->m); i++) {
     ek_tensor_info in;
     if (ek_model_input(t->m, i, &in)) ctx_fail(t->c, E_MODEL, "%s", ek_message(t->m->s));
+    bool there = false;
     for (uint32_t k = 0; k < t->plan.nbatch; k++) {
       const ndarray *d = &t->plan.batch[k].data;
       if (strcmp(t->plan.batch[k].name, in.name) != 0) continue;
+      there = true;
+      if (in.type && d->type != et_from_onnx((int)in.type))
+        ctx_fail(t->c, E_SHAPE, "batch: array '%s' is of %s, the model's input of %s: convert the array", in.name,
+                 et_name(d->type), et_name(et_from_onnx((int)in.type)));
       if (in.rank != (int32_t)d->rank)
         ctx_fail(t->c, E_SHAPE, "batch: array '%s' has %u axes, the model's input %d", in.name, d->rank, (int)in.rank);
       for (uint32_t j = 0; j < d->rank; j++)
         if (in.dim_names[j]) vec_push(t->a, dims, arena_fmt(t->a, "%s=%lld", in.dim_names[j], (long long)d->dims[j]));
     }
+    if (!there) no_array(t, in.name);
   }
   vec_push(t->a, dims, NULL);
   t->o.dims = dims.v;
@@ -283,12 +295,31 @@ static const int64_t *keys_of(const ek_trainer *t) {
   for (int64_t i = 0; i < n && !t->numbered; i++) t->keys[i] = key_of(t->want.seed, 0, (uint64_t)(first + i));
   return t->keys;
 }
+static const char *sizes_text(const ek_trainer *t, const int64_t *dims, uint32_t rank) {
+  sbuf b = sbuf_new(t->a);
+  sb_putc(&b, '[');
+  for (uint32_t i = 0; i < rank; i++) sb_fmt(&b, "%s%lld", i ? ", " : "", (long long)dims[i]);
+  sb_putc(&b, ']');
+  return b.s;
+}
+/* An array was refused: is it because it has other sizes than those that the step was compiled for? */
+static ek_code refused(const ek_trainer *t, ek_run *r, const ek_array *x, ek_code e) {
+  for (uint32_t k = 0; r == t->run && k < t->plan.nbatch; k++) {
+    const ndarray *d = &t->plan.batch[k].data;
+    if (strcmp(t->plan.batch[k].name, x->name) != 0 || x->rank < 0 || x->rank > EK_MAX_RANK ||
+        ((uint32_t)x->rank == d->rank && !memcmp(d->dims, x->dims, d->rank * sizeof *d->dims)))
+      continue;
+    return session_fail(t->m->s, EK_SHAPE, "batch: array '%s' is %s; the step was compiled for %s, and takes no others",
+                        x->name, sizes_text(t, x->dims, (uint32_t)x->rank), sizes_text(t, d->dims, d->rank));
+  }
+  return run_failed(t, r, e);
+}
 static ek_code give(const ek_trainer *t, const ek_module *code, ek_run *r, const ek_array *batch, size_t n) {
   for (size_t i = 0; i < n; i++) {
     const ek_array *x = &batch[i];
     if (!x->name || ek_module_find_input(code, x->name) < 0) continue;
     const ek_code e = ek_run_set_input(r, x->name, x->data, x->bytes, x->dims, x->rank);
-    if (e) return run_failed(t, r, e);
+    if (e) return refused(t, r, x, e);
   }
   return EK_OK;
 }
@@ -337,14 +368,20 @@ static ek_code update_of(const ek_trainer *t, bool *updated) {
 
 /* ---- a loss that is not finite ---------------------------------------------------------------- */
 static const char *tensor_name(const ek_trainer *t, size_t i, ek_trained_kind *kind);
-/* NaN, or infinite; but -inf alone is what masks are made of. */
-static bool is_bad(const ek_array *x) {
+/* The first element that is NaN, or infinite; -1: none. But -inf alone is what masks are made of. */
+static int64_t first_bad(const ek_array *x) {
   const etype type = et_from_onnx((int)x->type);
   for (size_t i = 0; et_kind(type) == K_FLOAT && i < x->bytes / et_bytes(type); i++) {
     const double v = number_of(x, (int64_t)i);
-    if (isnan(v) || v == INFINITY) return true;
+    if (isnan(v) || v == INFINITY) return (int64_t)i;
   }
-  return false;
+  return -1;
+}
+static bool is_bad(const ek_array *x) { return first_bad(x) >= 0; }
+static const char *bad_sample(const ek_trainer *t, const ek_array *x) {
+  int64_t one = 1; /* elements of a sample */
+  for (int32_t i = 1; i < x->rank; i++) one *= x->dims[i];
+  return arena_fmt(t->a, "the batch's %s is not finite in its sample %lld", x->name, (long long)(first_bad(x) / one));
 }
 /* The states of the step, copied to another run of it, or looked at (to NULL): one that is bad. */
 static const char *copy_states(const ek_trainer *t, ek_run *to) {
@@ -377,7 +414,7 @@ static const char *find_source(ek_trainer *t, const ek_array *batch, size_t n, c
   ek_run *r = NULL;
   if (state) return arena_fmt(t->a, "%s was not finite before it", state);
   for (size_t i = 0; i < n; i++)
-    if (is_bad(&batch[i])) return arena_fmt(t->a, "the batch's %s is not finite", batch[i].name);
+    if (is_bad(&batch[i])) return bad_sample(t, &batch[i]);
   t->watched = true;
   ek_code e = compile(t, false, &m, &r);
   t->watched = false;
@@ -407,6 +444,7 @@ ek_code ek_trainer_step(ek_trainer *t, const ek_array *batch, size_t n, double l
   double value = 0;
   if (!t || (n && !batch)) return session_null(t ? t->m->s : NULL);
   if (!t->run) return session_fail(t->m->s, EK_USAGE, "this trainer has no optimizer: it only evaluates");
+  if (!isfinite(lr)) return session_fail(t->m->s, EK_USAGE, "the learning rate is %g: no finite number", lr);
   const moment now = {.lr = lr, .count = t->steps + 1, .keys = keys_of(t), .ends = t->calls + 1 == t->want.accumulate};
   ek_code e = give(t, t->step, t->run, batch, n);
   if (!e) e = run_step(t, t->step, t->run, &now);

@@ -36,6 +36,7 @@ static bool is_mask(const ndarray *x) {
   }
   return infinite;
 }
+enum { SHOWN = 10 }; /* names in a message */
 /* A pattern that fits nothing is a mistake of the user. */
 static void check_patterns(graph *g, const train_plan *p) {
   for (uint32_t k = 0; p->freeze && p->freeze[k]; k++) {
@@ -47,9 +48,12 @@ static void check_patterns(graph *g, const train_plan *p) {
       vec_push(ctx_arena(g->c), names, v->source);
       hit |= !fnmatch(p->freeze[k], v->source, 0);
     }
+    sbuf list = sbuf_new(ctx_arena(g->c));
+    for (uint32_t i = 0; i < names.n && i < SHOWN; i++) sb_fmt(&list, "%s%s", i ? ", " : "", names.v[i]);
     if (!hit)
-      ctx_fail(g->c, E_USAGE, "freeze %s: the model has no initialiser of that name%s", p->freeze[k],
-               did_you_mean(ctx_arena(g->c), p->freeze[k], names.v, names.n));
+      ctx_fail(g->c, E_USAGE, "freeze %s: the model has no initialiser of that name%s; there are %s%s", p->freeze[k],
+               did_you_mean(ctx_arena(g->c), p->freeze[k], names.v, names.n), names.n ? list.s : "none",
+               names.n > SHOWN ? ", .." : "");
   }
 }
 train_values train_parameters(graph *g, const train_plan *p, train_made *made) {

@@ -45,8 +45,10 @@ static sattr read_attribute(ctx *c, const opdef *d, const char *name, const char
              : kind == SK_FLOAT ? "a number"
                                 : "no attribute of this type can be given as text; nothing");
   }
-  ctx_fail(c, E_USAGE, "%s has no attribute '%s'%s", opdef_name(d), name,
-           known.n ? did_you_mean(ctx_arena(c), name, known.v, known.n) : "; it has none");
+  sbuf list = sbuf_new(ctx_arena(c));
+  for (uint32_t i = 0; i < known.n; i++) sb_fmt(&list, "%s%s", i ? ", " : "", known.v[i]);
+  ctx_fail(c, E_USAGE, "%s has no attribute '%s'%s; it has %s", opdef_name(d), name,
+           did_you_mean(ctx_arena(c), name, known.v, known.n), known.n ? list.s : "none");
 }
 train_rule train_refine_rule(ctx *c, const train_rule *r, const char *text) {
   arena *a = ctx_arena(c);

@@ -67,12 +67,20 @@ static value *given(builder *b, const char *name) {
     if (!strcmp(b->p->batch[i].name, name)) return input(b, name, b->p->batch[i].data.type, &b->p->batch[i].data);
   return NULL;
 }
+/* Labels of narrow integers, such as bytes, are widened where the definition takes i64 alone. */
+static value *widened(builder *b, const train_rule *r, uint32_t i, value *v) {
+  if (!v || opdef_input_takes(r->d, i, v->type) || et_kind(v->type) == K_FLOAT || !opdef_input_takes(r->d, i, ET_I64))
+    return v;
+  value *wide = add(b, "Cast", "", about(b, "labels", v), &v, 1);
+  node_set_int(b->g, wide->def, "to", et_to_onnx(ET_I64));
+  return wide;
+}
 static value *call_rule(builder *b, const train_rule *r, const char *what, const char *name) {
   const uint32_t n = opdef_inputs(r->d);
   value **in = NEWN(b->a, value *, n + 1);
   uint32_t last = 0;
   for (uint32_t i = 0; i < n; i++) {
-    in[i] = i ? given(b, opdef_input(r->d, i)) : b->prediction;
+    in[i] = i ? widened(b, r, i, given(b, opdef_input(r->d, i))) : b->prediction;
     if (in[i]) last = i + 1;
     if (in[i] || opdef_input_is_optional(r->d, i)) continue;
     sbuf has = sbuf_new(b->a);

@@ -366,6 +366,54 @@ class States(unittest.TestCase):
 
 
 class Use(unittest.TestCase):
+    def test_narrow_labels(self):
+        """Bytes and the like are labels as int64 are; one text is a list of one."""
+        x = data(4)["x"]
+        model = LINEAR.replace(b"[3, 1] = [0.5, -1, 0.25]", b"[3, 2] = [0.5, -1, 0.25, 1, 2, 0]").replace(
+            b"[N, 1]", b"[N, 2]")
+        losses = []
+        for kind in ("int64", "uint8", "int16", "bool"):
+            t = Trainer(model, loss="cross_entropy", metrics="accuracy", freeze="b")
+            losses.append(t.step({"x": x, "target": np.array([0, 1, 1, 0], kind)}, 0.1))
+            self.assertIn("accuracy", t.metrics())
+        self.assertEqual(len(set(losses)), 1)
+        with self.assertRaisesRegex(einkorn.ShapeError, "labels, integers .* or probabilities, floats"):
+            Trainer(model, loss="cross_entropy").step({"x": x, "target": np.zeros(4)}, 0.1)
+        with self.assertRaisesRegex(einkorn.UsageError, "numpy.unique"):
+            Trainer(model, loss="cross_entropy").step({"x": x, "target": np.array(["a", "b"] * 2)}, 0.1)
+
+    def test_mistakes(self):
+        d = data(4)
+        t = Trainer(LINEAR, loss="mse", batch=d)
+        for call, error, says in (
+                (lambda: Trainer(LINEAR, loss="mse", batch={"y": d["x"], "target": d["target"]}), einkorn.UsageError,
+                 "no array 'x', which is an input of the model; the batch has y, target"),
+                (lambda: Trainer(LINEAR, loss="mse", batch={**d, "x": d["x"].astype("f")}), einkorn.ShapeError,
+                 "'x' is of f32, the model's input of f64"),
+                (lambda: t.step(data(3), 0.1), einkorn.ShapeError, r"'x' is \[3, 3\]; the step was .* for \[4, 3\]"),
+                (lambda: t.step(d, float("nan")), einkorn.UsageError, "learning rate is nan"),
+                (lambda: t.step((d["x"], d["target"]), 0.1), einkorn.UsageError, "a dict of arrays .* not a tuple"),
+                (lambda: t.fit([(d["x"], d["target"])], 1), einkorn.UsageError, "a dict of arrays .* not a tuple"),
+                (lambda: t.fit(d, 1, callbacks=[print]), einkorn.UsageError, "neither on_step nor on_epoch")):
+            with self.subTest(says), self.assertRaisesRegex(error, says):
+                call()
+        d["x"][2, 1] = np.nan
+        with self.assertRaisesRegex(einkorn.FailedError, "the batch's x is not finite in its sample 2"):
+            t.step(d, 0.1)
+
+    def test_callback_raises(self):
+        """What a callback raises comes through, and training can go on."""
+        class Raises(Callback):
+            def on_step(self, trainer, step):
+                if step.step == 2:
+                    raise KeyError("mine")
+        t = Trainer(LINEAR, loss="mse")
+        with self.assertRaisesRegex(KeyError, "mine"):
+            t.fit(data(8), 2, 2, callbacks=Raises())
+        self.assertEqual(t.steps, 2)
+        t.fit(data(8), 1)
+        self.assertEqual(t.steps, 6)
+
     def test_refused(self):
         d = data(4)
         for given, error, says in (

@@ -353,7 +353,7 @@ static void idx(void **state) {
   put("mnist/t10k-labels.idx1-ubyte.gz", labels, sizeof labels);
   idx_is_there(c, DIR "/mnist"); /* the pair for training */
   idx_is_there(c, DIR "/mnist:t10k");
-  refused(DIR "/mnist:test", NULL, 0, 0, "no pair of IDX files");
+  refused(DIR "/mnist:test", NULL, 0, 0, "nor a pair of IDX files");
   /* other elements are big-endian */
   const uint8_t f32[] = {0, 0, 0x0d, 1, 0, 0, 0, 2, 0x3f, 0x80, 0, 0, 0xc0, 0x20, 0, 0};
   const uint8_t i16[] = {0, 0, 0x0b, 1, 0, 0, 0, 2, 0x01, 0x02, 0xff, 0xfe};
@@ -383,7 +383,7 @@ static void idx_refused(void **state) {
   packed[n - 5] ^= 1; /* the checksum */
   refused(put("bad.gz", packed, n), NULL, 0, 0, "damaged or truncated");
   mkdir(DIR "/none", 0777);
-  refused(DIR "/none", NULL, 0, 0, "no pair of IDX files");
+  refused(DIR "/none", NULL, 0, 0, "nor a pair of IDX files");
   mkdir(DIR "/half", 0777);
   put("half/train-images-idx3-ubyte", images, sizeof images);
   refused(DIR "/half", NULL, 0, 0, "train-labels-idx1-ubyte': No such file");

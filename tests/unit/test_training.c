@@ -283,8 +283,8 @@ static void refused(void **state) {
   } cases[] = {
       {"cross_entropy", "X:real:0:2x5x5", "target:labels:5:2x5", "the axis of classes is not clear: say axis"},
       {"nll", "X:real:0:2x5x5", "target:labels:5:2x5", "without the last one: say axis"},
-      {"cross_entropy", "X:real:0:4x5", "target:labels:5:6", "target has the sizes of X, labels without the axis"},
-      {"cross_entropy", "X:real:0:4x5", "target:probability:0:6x5", "target has the sizes of X"},
+      {"cross_entropy", "X:real:0:4x5", "target:labels:5:6", "target is labels, integers with the sizes"},
+      {"cross_entropy", "X:real:0:4x5", "target:probability:0:6x5", "or probabilities, floats with the"},
       {"cross_entropy", "X:real:0:2x3x5", "target:probability:0:2x3x5", "say axis"},
       {"cross_entropy:weight=1/2", "X:real:0:4x5", "target:labels:5:4", "weight has a number for each class"},
       {"cross_entropy:weight=1/x", "X:real:0:4x5", "target:labels:5:4", "weight=1/x: a number is expected"},
