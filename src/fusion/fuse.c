@@ -277,11 +277,40 @@ static void visit(sorter *o, uint32_t k) { /* explicit stack: kernels may depend
       o->state[q] = 2, stack.n--, vec_push(f->a, o->out, q);
   }
 }
+/* Is all that the node computes the new values of states, or pieces of them? waits: nodes of which that is known. */
+static bool only_states(const fuser *f, uint32_t k, const bool *waits) {
+  const fnode *n = &f->k.v[k];
+  for (uint32_t i = 0; i < n->st.n; i++) {
+    const tid t = xs(f->m, n->st.v[i])->tensor;
+    const u32vec *readers = &f->p->readers.v[t];
+    bool state = false;
+    for (uint32_t j = 0; j < f->m->states.n; j++) state |= expr_state_out(f->m, j) == t;
+    if (f->p->pinned.v[t] ? !state : !readers->n) return false;
+    for (uint32_t j = 0; j < readers->n; j++) {
+      const uint32_t at = readers->v[j] < f->nwhere ? f->where[readers->v[j]] : 0;
+      if (!at || (at - 1 != k && !waits[at - 1])) return false;
+    }
+  }
+  return !n->opaque && n->st.n;
+}
+/* Nodes whose results are states, and wait until all others have run, which may read the old values. */
+static bool *find_waiting(const fuser *f) {
+  bool *waits = NEWN(f->a, bool, f->k.n + 1);
+  for (bool more = f->m->states.n > 0 && !EK_PLANTED("kernels-states"); more;) {
+    more = false;
+    for (uint32_t k = f->k.n; k-- > 0;)
+      if (f->k.v[k].alive && !waits[k] && only_states(f, k, waits)) waits[k] = more = true;
+  }
+  return waits;
+}
 static void emit(fuser *f) {
   emodule *m = f->m;
   sorter o = {f, NEWN(f->a, uint8_t, f->k.n + 1), {0}};
-  for (uint32_t i = 0; i < f->k.n; i++)
-    if (f->k.v[i].alive && !o.state[i]) visit(&o, i);
+  const bool *waits = find_waiting(f);
+  for (uint32_t i = 0; i < 2 * f->k.n; i++) {
+    const uint32_t k = i % f->k.n;
+    if (f->k.v[k].alive && !o.state[k] && waits[k] == (i >= f->k.n)) visit(&o, k);
+  }
   block *b = &m->blocks.v[f->block];
   block old = *b;
   memset(&b->items, 0, sizeof b->items);

@@ -3,10 +3,16 @@
  * A stage without reductions that is read by one access of one element-wise stage of the same block, over no more
  * points than it has itself, is substituted there: nothing is computed twice. So is one that converts a state to a
  * wider type, into a sum, however often the sum reads an element: a cache of keys in bytes is long, a run changes
- * little of it, and a copy of all of it in floats would be written and read in each run. Producers come first, so a
- * chain collapses in one walk. Stages that grow beyond MAX_SIZE nodes stop taking more (walks stay linear and recursion
- * bounded). Needs simplified values; keeps everything.
+ * little of it, and a copy of all of it in floats would be written and read in each run.
+ *
+ * A stage that several element-wise stages read is substituted in all of them where that is one tensor less to store:
+ * they read anyway what it is computed from, or something else does, and it is a sum or product with a number; and the
+ * operations cost no more than the way through memory. So x/2 is not kept for a gradient beside x.
+ *
+ * Producers come first, so a chain collapses in one walk. Stages that grow beyond MAX_SIZE nodes stop taking more
+ * (walks stay linear and recursion bounded). Needs simplified values; keeps everything.
  */
+#include "cost/cost.h"
 #include "passes/pass.h"
 #include <string.h>
 
@@ -90,6 +96,72 @@ static bool inline_delta(pw *p, uint32_t s, uint32_t r) {
   pass_set(p, r, old);
   return false;
 }
+/* The value of stage s at the place of this access; 0: it cannot be told. */
+static ex value_at(pw *p, uint32_t s, ex load) {
+  const stage *x = xs(p->m, s);
+  const uint32_t nd = expr_ndigits(x);
+  digit *d = NEWN(p->a, digit, nd + 1);
+  sz *by = NEWN(p->a, sz, nd + 1);
+  atom *vars = NEWN(p->a, atom, nd + 1);
+  if (!expr_comps(p->m, s, exn(p->m, load)->args, by, NULL, NULL)) return 0;
+  expr_digits(x, d);
+  for (uint32_t k = 0; k < nd; k++) vars[k] = d[k].var;
+  return simplify_subst(p, x->value, vars, by, nd);
+}
+/* Is it x + c, x * c or -x, where c is a number? */
+static bool is_linear(const emodule *m, ex e) {
+  const ex_node *n = exn(m, e);
+  if (n->kind != EX_OP || (n->op != OP_ADD && n->op != OP_SUB && n->op != OP_MUL && n->op != OP_NEG)) return false;
+  for (uint32_t i = 0, loads = 0; i < n->nargs; i++) {
+    const ex_kind kind = exn(m, n->args[i])->kind;
+    if (kind != EX_CONST && (kind != EX_LOAD || loads++)) return false;
+  }
+  return true;
+}
+/* Does something else than stage s read what it reads? */
+static bool reads_kept(pw *p, uint32_t s) {
+  const u32vec *l = stage_loads(p, s);
+  for (uint32_t i = 0; i < l->n; i++)
+    if (p->readers.v[exn(p->m, l->v[i])->tensor].n < 2) return false;
+  return l->n > 0;
+}
+/* Does stage r read all that the value reads, at the same places? */
+static bool reads_all(pw *p, uint32_t r, ex value) {
+  u32vec l = {0};
+  expr_loads(p->m, value, p->a, &l);
+  for (uint32_t i = 0; i < l.n; i++)
+    if (!vec_has(stage_loads(p, r), l.v[i])) return false;
+  return true;
+}
+static bool inline_in_all(pw *p, uint32_t s) {
+  emodule *m = p->m;
+  const stage *x = xs(m, s);
+  const u32vec readers = p->readers.v[x->tensor];
+  const int64_t cost = (int64_t)expr_cost(m, x->value), size = et_bytes(xt(m, x->tensor)->type);
+  const bool anywhere = is_linear(m, x->value) && reads_kept(p, s);
+  ex *loads = NEWN(p->a, ex, readers.n + 1), *values = NEWN(p->a, ex, readers.n + 1);
+  if (p->pinned.v[x->tensor] || readers.n < 2 ||
+      !cost_repeats(p->t, false, expr_typical(m, stage_points(m, s)), size, cost * (readers.n - 1)))
+    return false;
+  for (uint32_t i = 0; i < readers.n; i++) {
+    const uint32_t r = readers.v[i];
+    const stage *y = xs(m, r);
+    loads[i] = only_access(p, r, x->tensor);
+    if (!loads[i] || exn(m, loads[i])->otherwise || y->recurrence || y->block != x->block || !stage_plain(p, r) ||
+        !no_more_points(p, r, s) || count_nodes(p, y->value, map_new(p->a), MAX_SIZE) + (uint32_t)cost > MAX_SIZE)
+      return false;
+    values[i] = value_at(p, s, loads[i]);
+    if (!values[i] || !(anywhere || reads_all(p, r, values[i]) || EK_PLANTED("inline-shared"))) return false;
+  }
+  if (!pass_spend(p)) return false;
+  for (uint32_t i = 0; i < readers.n; i++) {
+    map *rep = map_new(p->a);
+    map_putu(rep, loads[i], values[i]);
+    stage_replace(p, readers.v[i], rep);
+  }
+  pass_kill(p, s);
+  return true;
+}
 bool pass_inline(pw *p) {
   emodule *m = p->m;
   u32vec order = {0};
@@ -102,7 +174,8 @@ bool pass_inline(pw *p) {
     if (x->dead || x->recurrence || !stage_plain(p, s)) continue;
     for (uint32_t k = 0; k < p->readers.v[x->tensor].n; k++)
       if (inline_delta(p, s, p->readers.v[x->tensor].v[k])) any = true, k--; /* that reader is gone from the list */
-    if (p->pinned.v[x->tensor] || p->readers.v[x->tensor].n != 1) continue;
+    any |= inline_in_all(p, s);
+    if (x->dead || p->pinned.v[x->tensor] || p->readers.v[x->tensor].n != 1) continue;
     uint32_t r = p->readers.v[x->tensor].v[0];
     const stage *y = xs(m, r);
     ex l = only_access(p, r, x->tensor);

@@ -4,9 +4,10 @@
  * more once the first element of the new one is written: every kernel that reads the old one comes before the item of
  * the root block that writes the new one. The stage that writes may read the old value itself, where it computes each
  * element from the one in its own place (a decaying sum), since a kernel of such stages computes each point once, also
- * behind a sum (a parameter, from its gradient). An update of a few places (a row of a cache) begins as a copy of the
- * old value. In place that copy is not made, and does not count as a reader: so a run touches those places only. Where
- * this is not so, the state has two buffers, and who runs the program exchanges them: nothing is copied either way.
+ * behind a sum (a parameter, from its gradient); so may each of several stages that compute parts of it. An update of a
+ * few places (a row of a cache) begins as a copy of the old value. In place that copy is not made, and does not count
+ * as a reader: so a run touches those places only. Where this is not so, the state has two buffers, and who runs the
+ * program exchanges them: nothing is copied either way.
  *
  * A run that finds it needs more memory begins again (program.h), which it can do only if the old values are still
  * there: so where sizes without a bound are found in a run, no state is changed in place.
@@ -44,13 +45,26 @@ static uint32_t runs_at(const order *k, uint32_t s) {
     if (!xs(k->m, t)->dead && together(k->m, s, t) && k->stage_at[t] < at) at = k->stage_at[t];
   return at;
 }
+/* The tensor of a stage that is stored as it is by this update of a placement; 0: there is none. */
+static tid piece_of(const emodule *m, const stage *whole, uint32_t i) {
+  const update *u = &whole->updates.v[i];
+  const ex_node *n = exn(m, u->value);
+  const bool stored = whole->tiled && n->kind == EX_LOAD && !n->otherwise && !u->cond;
+  return stored && xt(m, n->tensor)->kind == TK_STAGE ? n->tensor : 0;
+}
 /* The item of the root block that writes t first; UINT32_MAX: not known. */
 static uint32_t written_at(const order *k, tid t) {
   const emodule *m = k->m;
   if (xt(m, t)->kind == TK_STAGE) {
-    const uint32_t s = xt(m, t)->stage;
-    const bool virtual = k->p->level > 0 && !xs(m, s)->kernel; /* other kernels store its pieces */
-    return virtual ? UINT32_MAX : runs_at(k, s);
+    const stage *x = xs(m, xt(m, t)->stage);
+    uint32_t at = UINT32_MAX;
+    if (k->p->level == 0 || x->kernel) return runs_at(k, xt(m, t)->stage);
+    for (uint32_t i = 0; i < x->updates.n; i++) { /* other kernels store its pieces */
+      const tid piece = piece_of(m, x, i);
+      if (!piece || !xs(m, xt(m, piece)->stage)->kernel) return UINT32_MAX;
+      at = (uint32_t)min64(at, runs_at(k, xt(m, piece)->stage));
+    }
+    return at;
   }
   for (uint32_t i = 0; i < m->blocks.v[0].items.n; i++) {
     const item it = m->blocks.v[0].items.v[i];
@@ -94,20 +108,60 @@ static bool begins_as(const order *k, uint32_t s, tid t) {
 static bool computes_once(kernel_class cls) {
   return cls == KC_ELEMENTWISE || cls == KC_CONTRACTION || cls == KC_STENCIL || cls == KC_MATVEC || cls == KC_ROW;
 }
-/* Does stage s read t at the place that it computes, and nowhere else? */
-static bool reads_own_places(const order *k, uint32_t s, tid t) {
+typedef struct renaming {
+  const atom *vars; /* variables */
+  const sz *by;     /* what each becomes */
+  uint32_t n;       /* how many */
+} renaming;
+static sz rename_var(ctx *c, void *env, atom a) {
+  const renaming *r = env;
+  (void)c;
+  for (uint32_t i = 0; i < r->n; i++)
+    if (r->vars[i] == a) return r->by[i];
+  return 0;
+}
+/* Where stage s, which is a piece, stores what it computes: by this update of the placement. */
+static bool piece_place(const order *k, uint32_t s, const update *u, sz *idx) {
+  emodule *m = k->m;
+  const stage *x = xs(m, s);
+  const uint32_t n = expr_ndigits(x);
+  digit *d = NEWN(k->a, digit, n + 1);
+  sz *at = NEWN(k->a, sz, n + 1), *by = NEWN(k->a, sz, n + 1);
+  atom *vars = NEWN(k->a, atom, n + 1);
+  if (!expr_comps(m, s, exn(m, u->value)->args, at, NULL, NULL)) return false;
+  expr_digits(x, d);
+  for (uint32_t i = 0; i < n; i++) {
+    by[i] = sym_of_atom(m->c, d[i].var);
+    if (!sym_is_atom(m->c, at[i], &vars[i])) return false;
+  }
+  for (uint32_t i = 0; i < u->nidx; i++) idx[i] = sym_subst(m->c, u->idx[i], rename_var, &(renaming){vars, by, n});
+  return true;
+}
+/* Where does stage s store what it computes in the tensor `new`, of which it may be a piece? */
+static bool place_in(const order *k, uint32_t s, tid new, sz *idx) {
+  const emodule *m = k->m;
+  const stage *x = xs(m, s), *whole = xt(m, new)->kind == TK_STAGE ? xs(m, xt(m, new)->stage) : x;
+  for (uint32_t i = 0; x->tensor == new && i < x->naxes; i++) idx[i] = expr_axis_index(k->m, &x->axes[i]);
+  for (uint32_t i = 0; x->tensor != new && i < whole->updates.n; i++)
+    if (piece_of(m, whole, i) == x->tensor) return piece_place(k, s, &whole->updates.v[i], idx);
+  return x->tensor == new;
+}
+/* Does stage s, which computes `new` or a piece of it, read t at the place that it computes, and nowhere else? */
+static bool reads_own_places(const order *k, uint32_t s, tid t, tid new) {
   emodule *m = k->m;
   const stage *x = xs(m, s);
   u32vec loads = {0};
+  sz place[MAX_RANK];
   if (x->updates.n || x->recurrence || !x->value || exn(m, x->value)->kind == EX_REDUCE) return false;
   if (x->kernel && !computes_once(m->kernels.v[x->kernel - 1].cls)) return false;
+  if (!place_in(k, s, new, place)) return false;
   expr_stage_loads(m, s, k->a, &loads);
   for (uint32_t i = 0; i < loads.n; i++) {
     const ex_node *n = exn(m, loads.v[i]);
     if (n->tensor != t) continue;
-    if (n->otherwise || n->nargs != x->naxes) return false;
-    for (uint32_t d = 0; d < x->naxes; d++)
-      if (!sym_eq(m->c, n->args[d], expr_axis_index(m, &x->axes[d]))) return false;
+    if (n->otherwise || n->nargs != xt(m, new)->rank) return false;
+    for (uint32_t d = 0; d < n->nargs; d++)
+      if (!sym_eq(m->c, n->args[d], place[d]) && !EK_PLANTED("schedule-state-piece")) return false;
   }
   return true;
 }
@@ -126,7 +180,7 @@ static bool in_place(const order *k, tid old, tid new, bool *begins) {
     if (!any) continue;
     if (xs(m, s)->tensor == new && begins_as(k, s, old))
       *begins = true;
-    else if (xs(m, s)->tensor == new && reads_own_places(k, s, old))
+    else if (reads_own_places(k, s, old, new))
       continue;
     else if (runs_at(k, s) >= writes && !EK_PLANTED("schedule-state"))
       return false;

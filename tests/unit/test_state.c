@@ -233,6 +233,46 @@ static void first_values(void **state) {
     ek_session_destroy(u.s);
   }
 }
+/* A state that is computed from itself has one place, also where something else reads the old value, which runs before,
+ * and where parts of it are computed apart, each from its own place. Parts that change places have two. */
+static void one_place(void **state) {
+  (void)state;
+  static const struct {
+    const char *body; /* how s2 and y come about */
+    int places;
+  } row[] = {
+      {"p = MatMul(x, x)\n s2 = Sub(s, p)\n y = MatMul(x, s)\n", 1},
+      {"u, v = Split(s)\n p, q = Split(x)\n a = Mul(u, p)\n b = Add(v, q)\n s2 = Concat(a, b) {axis = 0}\n"
+       " y = MatMul(x, s)\n",
+       1},
+      {"u, v = Split(s)\n p, q = Split(x)\n a = Mul(v, p)\n b = Add(u, q)\n s2 = Concat(a, b) {axis = 0}\n"
+       " y = MatMul(x, s)\n",
+       2},
+  };
+  enum { SIDE = 8 };
+  const char *const states[] = {"s2=s", NULL};
+  float x[SIDE * SIDE];
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    char text[500];
+    snprintf(text, sizeof text,
+             "graph \"one\" {\n input s: f32[8, 8]\n input x: f32[8, 8]\n %s output y\n output s2\n}\n", row[i].body);
+    subject want = made(text, states, EVAL), got = made(text, states, JIT);
+    ek_run *const runs[] = {want.r, got.r};
+    ek_memory_use use = {.size = sizeof use};
+    ek_module_memory(got.code, &use);
+    assert_int_equal(use.state_bytes, row[i].places * (int)sizeof x);
+    for (int turn = 0; turn < 3; turn++) {
+      ek_array a;
+      for (int k = 0; k < SIDE * SIDE; k++) x[k] = (float)((k * 7 + turn) % 11 - 5) / 8;
+      for (int k = 0; k < 2; k++) give(runs[k], "x", x, sizeof x, SIDE, SIDE), go(runs[k]);
+      const float *y[] = {ek_run_output_data(want.r, 0), ek_run_output_data(got.r, 0)};
+      for (int k = 0; k < SIDE * SIDE; k++) assert_float_equal(y[1][k], y[0][k], 1e-5);
+      assert_int_equal(ek_run_snapshot(want.r, "s", &a), EK_OK);
+      holds(got.r, "s", a.data, SIDE * SIDE);
+    }
+    ek_session_destroy(want.s), ek_session_destroy(got.s);
+  }
+}
 /* A long first value is in the model's file and not in memory: runs begin with it, whatever changed meanwhile. */
 typedef struct stored {
   subject u;     /* a table of LONG values */
@@ -850,6 +890,7 @@ int main(void) {
       cmocka_unit_test(a_part),
       cmocka_unit_test(failed_runs),
       cmocka_unit_test(first_values),
+      cmocka_unit_test(one_place),
       cmocka_unit_test(long_first_values),
       cmocka_unit_test(first_values_of_a_file_that_changed),
       cmocka_unit_test(open_sizes),
