@@ -20,6 +20,7 @@ static const double UNEVEN = 0.3;
 static const double GAIN = 0.9;         /* most of the cost that is left: less gain is not worth more code */
 static const double VARIANT_GAIN = 0.9; /* the same of all window sums, for the model's code twice */
 static const double NARROW = 0.5;       /* of products and bytes, where they may become bf16 */
+static const double TRANSFERS = 2;      /* of a line that is written, and read again, behind all caches */
 static const double SHOWN = 4;          /* one part in so many of the shorter of arithmetic and memory shows */
 /* Added by each operation in the code of transforms on a circle. They are written out, up to a thousand of each, which
  * the compiler has to keep while it works, and a run reads for a few lines; those on a line are ten times shorter. */
@@ -92,11 +93,20 @@ static double computed_factors(const bilinear_product *q, double channels, doubl
   }
   return all;
 }
+/* Cycles for what a kernel makes in each run and another one reads, where the last cache does not keep it until then:
+ * it is written, and read again. Only against a plain sum of bf16, which takes half as long as one of f32 and has none
+ * of it: among forms of f32 it would prefer smaller ones, which are no faster (ResNet-18's step would take 2 % longer).
+ */
+static double through_memory(const target *t, const bilinear_product *q, double elements) {
+  const double bytes = q->batch * elements * sizeof(float);
+  return q->computed && q->narrow && bytes > (double)t->l3 ? TRANSFERS * bytes / t->memory_bandwidth : 0;
+}
 double cost_bilinear(const target *t, const bilinear_product *q) {
   const counts c = count(q);
   double channels = q->channels, made = 1, stored = 1;
   for (uint32_t i = 0; i < q->axes; i++) channels *= q->axis[i].phases;
-  double around = sums(t, q, &c, c.rows * c.places * c.repeated * channels, c.rows * c.places * q->columns);
+  const double in = c.rows * c.places * c.repeated * channels, out = c.rows * c.places * q->columns;
+  double around = sums(t, q, &c, in, out);
   if (c.moved > 0) around += c.moved * channels * (t->copy_cost * q->fma);
   for (uint32_t i = 0; i < q->axes; i++) {
     if (!q->axis[i].keeps) continue;
@@ -116,7 +126,9 @@ double cost_bilinear(const target *t, const bilinear_product *q) {
                in_a_cycle = (double)q->lanes * q->fma;
   const double arithmetic = (products * each + q->batch * (around + factors)) / in_a_cycle,
                memory = (bytes + q->batch * written) / (c.circles ? t->dram_bandwidth : t->memory_bandwidth);
-  return arithmetic > memory ? arithmetic + memory / SHOWN : memory + arithmetic / SHOWN;
+  const double far =
+      c.any ? through_memory(t, q, in) + through_memory(t, q, out) + through_memory(t, q, written / sizeof(float)) : 0;
+  return far + (arithmetic > memory ? arithmetic + memory / SHOWN : memory + arithmetic / SHOWN);
 }
 double cost_bilinear_compared(const target *t, const bilinear_product *q, bool plain) {
   double code = 0;

@@ -30,6 +30,14 @@ keeper keep_begin(pw *p);
 /* Can groups of elements of what a sum reads lie side by side? Along an axis that a variable of the sum counts alone,
  * or along the last one, where a window does; whole: all its values are in groups. *last: along the last axis. */
 bool keep_groups(pw *p, const roles *r, ex load, uint32_t group, bool whole, bool *last);
+/* Does the sum go along the axis that will be the innermost one of what the load reads? */
+bool keep_sum_innermost(pw *p, const roles *r, ex load);
+/* A variable of the sum whose values are whole groups, and which counts an axis of both loads alone; 0: there is none.
+ */
+atom keep_groups_along(pw *p, const roles *r, const ex load[2], uint32_t group);
+/* The sum of stage s, a reduction of products of what is loaded, reads copies in which groups of values of the variable
+ * lie side by side (keep_groups.c); after all that is kept is known. */
+void keep_sum_in_groups(keeper *k, uint32_t s, const ex load[2], atom along, uint32_t group);
 tid kept(const keeper *k, tid t);                           /* what is kept instead of t; 0: t itself */
 coding kept_form(const keeper *k, tid t);                   /* form of a kept tensor */
 bool keep_can(const keeper *k, tid t, coding as);           /* may the stage that makes t store codes? */

@@ -7,7 +7,8 @@
  * Winograd transform, whose sums would magnify that: where it beats a product of bf16 it is one of f32.
  *
  * Whoever reads a tensor that is kept so gets rounded values (keep.h). Only where an even number of points of the sum
- * lie side by side; two factors that the run makes also only where each element is used many times.
+ * lie side by side; two factors that the run makes also only where each element is used many times. Where the sum goes
+ * along the innermost axis of neither, as for a gradient of weights, both are copied in pairs (keep_groups.c).
  */
 #include "cost/cost.h"
 #include "fusion/fusion.h"
@@ -26,6 +27,7 @@ typedef struct narrow_factor {
 typedef struct product {
   uint32_t s;         /* stage of the product */
   narrow_factor f[2]; /* factors */
+  atom pairs;         /* both are read from copies in which pairs of its values lie side by side; 0: as they lie */
 } product;
 /* Do enough columns use a row again, and rows a column, where both are values of the run that are rounded first? */
 static bool reused(pw *p, const roles *r) {
@@ -36,7 +38,17 @@ static bool reused(pw *p, const roles *r) {
   }
   return cost_rounding_pays(n[0], n[1]);
 }
-static bool match(pw *p, uint32_t s, product *q) {
+/* Do pairs of terms lie side by side where a machine wants them, or in copies of both factors? */
+static bool lies_in_pairs(pw *p, const roles *r, product *q) {
+  const ex load[2] = {q->f[0].load, q->f[1].load};
+  if (p->narrow != ET_BF16 || q->f[1].constant || keep_sum_innermost(p, r, load[0]) ||
+      keep_sum_innermost(p, r, load[1]))
+    return true;
+  q->pairs = keep_groups_along(p, r, load, PAIR);
+  return q->pairs != 0;
+}
+/* The product that stage s is, of factors that may be kept in that type as far as the sum goes. */
+static bool match_product(pw *p, uint32_t s, product *q, roles *out) {
   emodule *m = p->m;
   roles r;
   if (!stage_is_reduce(p, s) || xs(m, s)->recurrence || map_getu(p->exact, s, &(uint64_t){0}) ||
@@ -56,7 +68,24 @@ static bool match(pw *p, uint32_t s, product *q) {
       return false;
     if (!f->constant && !keep_groups(p, &r, f->load, PAIR, true, &f->last)) return false;
   }
+  *out = r;
   return true;
+}
+/* Does another product read windows of the tensor in a way in which it cannot be kept in that type? */
+static bool wanted_as_it_is(pw *p, uint32_t s, tid t) {
+  const u32vec *readers = &p->readers.v[t];
+  for (uint32_t i = 0; i < readers->n; i++) {
+    product q;
+    roles r;
+    if (readers->v[i] != s && expr_roles(p->m, readers->v[i], p->a, &r) && r.cls == KC_CONTRACTION && r.window &&
+        !match_product(p, readers->v[i], &q, &r))
+      return true;
+  }
+  return false;
+}
+static bool match(pw *p, uint32_t s, product *q) {
+  roles r;
+  return match_product(p, s, q, &r) && lies_in_pairs(p, &r, q);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -117,11 +146,20 @@ static bool can_narrow(const keeper *k, const narrow_factor *f, bool rows) {
   const tid t = exn(k->m, f->load)->tensor;
   return f->constant || kept(k, t) || keep_can(k, t, rounded(k)) || f->last || !rows;
 }
-static void narrow_it(keeper *k, uint32_t s, narrow_factor *f) {
+/* Of two values of the run: would one be copied of which another product reads windows as it is? That has a copy of its
+ * own, with a border (pass_windows.c), which serves both; of two, each would have an order for one reader alone. */
+static bool copies_own(const keeper *k, const product *q) {
+  for (int j = 0; j < 2 && !q->f[1].constant; j++) {
+    const tid t = exn(k->m, q->f[j].load)->tensor;
+    if (!kept(k, t) && !keep_can(k, t, rounded(k)) && wanted_as_it_is(k->p, q->s, t)) return true;
+  }
+  return false;
+}
+static void narrow_it(keeper *k, const product *q, narrow_factor *f) {
   const tid t = exn(k->m, f->load)->tensor;
   if (f->constant) return;
   if (keep_can(k, t, rounded(k))) keep_stage(k, t, rounded(k));
-  if (!kept(k, t)) f->copy = keep_copy(k, s, t, rounded(k));
+  if (!kept(k, t) && !q->pairs) f->copy = keep_copy(k, q->s, t, rounded(k));
 }
 bool pass_narrow(pw *p) {
   emodule *m = p->m;
@@ -132,13 +170,18 @@ bool pass_narrow(pw *p) {
   pass_order(p, &order);
   for (uint32_t i = 0; i < order.n; i++) {
     product q;
-    if (!match(p, order.v[i], &q) || !can_narrow(&k, &q.f[0], true) || !can_narrow(&k, &q.f[1], false) ||
-        !pass_spend(p))
+    if (!match(p, order.v[i], &q) || copies_own(&k, &q) ||
+        (!q.pairs && (!can_narrow(&k, &q.f[0], true) || !can_narrow(&k, &q.f[1], false))) || !pass_spend(p))
       continue;
-    for (int j = 0; j < 2; j++) narrow_it(&k, q.s, &q.f[j]);
+    for (int j = 0; j < 2; j++) narrow_it(&k, &q, &q.f[j]);
     vec_push(p->a, all, q);
   }
   for (uint32_t i = 0; i < all.n; i++) {
+    const product *q = &all.v[i];
+    if (q->pairs) {
+      keep_sum_in_groups(&k, q->s, (const ex[]){q->f[0].load, q->f[1].load}, q->pairs, PAIR);
+      continue;
+    }
     ex v = expr_rewrite(m, xs(m, all.v[i].s)->value, &(ex_map){.node = read_factor, .env = &(factors){&k, &all.v[i]}});
     xs(m, all.v[i].s)->value = v;
   }

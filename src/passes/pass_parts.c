@@ -31,6 +31,27 @@ static bool in_windows(pw *p, const ex_node *load, const ex_node *red) {
   }
   return false;
 }
+/* The load that a factor is, or the conversion of. */
+static const ex_node *load_of(const emodule *m, ex factor) {
+  const ex_node *n = exn(m, factor);
+  return n->kind == EX_OP && n->op == OP_CAST ? exn(m, n->args[0]) : n;
+}
+/* Does a variable of the sum other than the first one count an axis of both alone, as groups of terms that an
+ * instruction takes? Conversions then cost nothing. */
+static bool in_groups(pw *p, const ex_node *red, const ex_node *body) {
+  bool found = false;
+  for (uint32_t k = 1; k < red->nargs && !found; k++) {
+    found = true;
+    for (uint32_t q = 0; q < OPERANDS; q++) {
+      const ex_node *load = load_of(p->m, body->args[q]);
+      bool alone = false;
+      for (uint32_t i = 0; load->kind == EX_LOAD && i < load->nargs; i++)
+        alone |= load->args[i] == sym_of_atom(p->c, red->args[k]);
+      found &= alone;
+    }
+  }
+  return found;
+}
 /* What is known of the sum; false: it is no such sum, or of open size. */
 static bool describe(pw *p, uint32_t s, const ex_node *red, summed_parts *x) {
   emodule *m = p->m;
@@ -48,7 +69,8 @@ static bool describe(pw *p, uint32_t s, const ex_node *red, summed_parts *x) {
   }
   x->size = et_bytes((etype)red->acc);
   for (uint32_t q = 0; q < OPERANDS; q++) {
-    const ex_node *load = exn(m, body.args[q]);
+    const ex_node *load = load_of(m, body.args[q]);
+    if (load != exn(m, body.args[q]) && !in_groups(p, red, &body)) return false;
     if (load->kind != EX_LOAD || xt(m, load->tensor)->kind == TK_CONST) return false;
     windows |= in_windows(p, load, red);
     x->bytes[q] = (double)et_bytes((etype)load->type);

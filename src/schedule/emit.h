@@ -89,6 +89,8 @@ typedef struct tensorised {
   ex operand[INSTRUCTION_OPERANDS];
   /* the operand follows the lanes, and lies packed in groups; else it is equal for all lanes */
   bool lane[INSTRUCTION_OPERANDS];
+  /* the words of neighbouring lanes lie side by side in its tensor: it need not be packed */
+  bool words[INSTRUCTION_OPERANDS];
 } tensorised;
 
 /* A panel that is fetched while a reduction runs on the one before: step s of it fetches from at + by * s on. */
@@ -294,7 +296,8 @@ typedef struct strided_steps {
 lv lanes_load_strided(ectx *e, etype t, lv ptr, strided_steps s); /* what the steps read together is loaded once */
 /* Accesses whose lanes do not lie side by side, but the tile's rows do: all its rows at once. False: not so, and
  * nothing was emitted. */
-enum { EXCHANGE_ROWS = 4 };                     /* least number of rows of an exchange between lanes that is worth it */
+enum { EXCHANGE_ROWS = 4 }; /* least number of rows of an exchange between lanes that is worth it */
+enum { PAIR_ROWS = 2 };     /* rows of 16 bits that alternate along the lanes and are stored as words */
 bool lanes_exchange(ectx *e, etype t, sz addr); /* would an access be an exchange between lanes? */
 /* align: bytes that addresses are multiples of; 0: of an element */
 bool lanes_load_rows(ectx *e, etype t, lv ptr, sz addr, uint32_t align, lv *rows);

@@ -5,7 +5,8 @@
  * operations in any order, conversions that keep every value left out. Each operand of the instruction is then a load
  * of the stage. Of the sum's innermost variable as many values as a group has are taken at once:
  *   - a load that follows the lanes lies packed so that a lane's values of a group are side by side, one word
- *     (packing.group); a constant when the model is compiled, another operand a panel at a time
+ *     (packing.group); a constant when the model is compiled, another operand a panel at a time, unless its tensor
+ *     lies so already
  *   - of a load that is equal for all lanes a group lies side by side in memory; the word is read as one, and
  *     broadcast
  * What is left of a sum whose length is no multiple of a group is one more group, filled up with zeros on both sides:
@@ -91,6 +92,13 @@ static bool group_address(ectx *e, ex x, atom var, sz *address) {
          sym_linear(e->c, *address = view_address(e->c, view_layout(&e->view, n->tensor), idx), var, &coef, NULL) &&
          sym_eq(e->c, coef, sym_int(e->c, 1));
 }
+/* Do the groups of neighbouring lanes lie side by side, and is the variable's range one group? */
+static bool lies_in_words(ectx *e, const nest *n, ex x, const tensorised *k) {
+  sz at, coef;
+  return group_address(e, x, k->var, &at) && sym_linear(e->c, at, n->lane.var, &coef, NULL) &&
+         sym_eq(e->c, coef, sym_int(e->c, k->by->group)) && k->by->group > 1 &&
+         sym_eq(e->c, sym_extent(e->c, k->var), sym_int(e->c, k->by->group));
+}
 /* Why the instruction cannot compute the sum of stage i in this nest; NULL: it can, as far as its operands along the
  * lanes will be packed. */
 static const char *cannot(ectx *e, const nest *n, uint32_t i, const instruction *by, tensorised *out) {
@@ -117,6 +125,7 @@ static const char *cannot(ectx *e, const nest *n, uint32_t i, const instruction 
     const ex x = out->operand[o];
     sz at;
     out->lane[o] = value_uses(&e->view, x, n->lane.var);
+    out->words[o] = out->lane[o] && lies_in_words(e, n, x, out);
     lanes += out->lane[o];
     if (out->lane[o] ? n->row.var && value_uses(&e->view, x, n->row.var) : !group_address(e, x, out->var, &at))
       return out->lane[o] ? "an operand follows both lanes and rows"
@@ -151,7 +160,7 @@ void kernel_instructions_packed(kctx *k, nest *n) {
     const tensorised *t = &n->tensorised.v[q];
     bool all = true;
     for (uint32_t o = 1; o < t->by->noperands; o++) {
-      bool packed = !t->lane[o];
+      bool packed = !t->lane[o] || t->words[o];
       for (uint32_t i = 0; i < n->packs.n; i++)
         packed |= n->packs.v[i].stage == t->stage && n->packs.v[i].load == t->operand[o] && n->packs.v[i].group;
       all &= packed;
@@ -174,6 +183,13 @@ const tensorised *instruction_of(const nest *n, uint32_t stage, ex lane) {
       if (!lane || (t->lane[o] && t->operand[o] == lane)) return t;
   }
   return NULL;
+}
+
+bool instruction_reads_words(const nest *n, uint32_t stage, ex lane) {
+  const tensorised *t = instruction_of(n, stage, lane);
+  for (uint32_t o = 1; t && o < t->by->noperands; o++)
+    if (t->operand[o] == lane) return t->words[o];
+  return false;
 }
 
 /* ---- emission ----------------------------------------------------------------------------------- */
@@ -239,13 +255,32 @@ static lv shared_word(ectx *e, const tensorised *k, uint32_t o, lv rest) {
   const lv at = lb_ptrcast(b, (etype)w.elem, lb_offset(b, emit_source(e, n->tensor), emit_size(e, address)));
   return lb_splat(b, (uint16_t)e->lanes, lb_load_ex(b, w, at, lb_int(b, 0), 0, 0, 0, et_bytes((etype)n->type)));
 }
+/* The words of all vectors of an operand along the lanes that lie in its tensor. */
+static void stored_words(ectx *e, const tensorised *k, uint32_t o, const register_tile *t, lv *words) {
+  const ltype w = instruction_word_type(k->by, o, e->lanes);
+  const tid from = exn(e->m, k->operand[o])->tensor;
+  sz address, at;
+  group_address(e, k->operand[o], k->var, &address);
+  sym_linear(e->c, address, k->var, &at, &address); /* its only group begins at 0 */
+  if (EK_PLANTED("schedule-stored-words")) address = sym_int(e->c, 0);
+  if (!sym_exact_div(e->c, address, sym_int(e->c, k->by->group), &at)) ctx_bug(e->c, "schedule: words begin elsewhere");
+  const lv words_of = lb_ptrcast(&e->b, (etype)w.elem, emit_source(e, from));
+  for (e->v = 0; e->v < t->nv; e->v++)
+    words[e->v] = lb_load_ex(&e->b, w, words_of, emit_size(e, at), 0, e->v + 1 == t->nv ? t->count : 0, 0, 0);
+  e->v = 0;
+}
 /* The words of all vectors of an operand along the lanes. */
-static void packed_words(ectx *e, const tensorised *k, uint32_t o, uint32_t nv, lv *words) {
+static void lane_words(ectx *e, const tensorised *k, uint32_t o, const register_tile *t, lv *words) {
   const packed *p = NULL;
+  const uint32_t nv = t->nv;
   const ltype w = instruction_word_type(k->by, o, e->lanes);
   sz off;
   for (uint32_t i = 0; i < e->packs.n; i++)
     if (e->packs.v[i].load == k->operand[o]) p = &e->packs.v[i];
+  if (!p) {
+    stored_words(e, k, o, t, words);
+    return;
+  }
   for (e->v = 0; e->v < nv && p->few.bits; e->v++) words[e->v] = bit_pack_word(e, p);
   e->v = 0;
   if (p->few.bits) return;
@@ -256,15 +291,15 @@ static void packed_words(ectx *e, const tensorised *k, uint32_t o, uint32_t nv, 
     words[e->v] = lb_load(&e->b, w, from, lb_addi(&e->b, emit_packed(e, p, off), EK_PLANTED("schedule-instruction")));
   e->v = 0;
 }
-void instruction_step(ectx *e, const tensorised *k, lv acc[], const uint32_t tile[2], lv rest) {
+void instruction_step(ectx *e, const tensorised *k, lv acc[], const register_tile *t, lv rest) {
   lbuild *b = &e->b;
   lv wide[INSTRUCTION_OPERANDS][TILE_V], args[INSTRUCTION_OPERANDS];
   for (uint32_t o = 1; o < k->by->noperands; o++)
-    if (k->lane[o]) packed_words(e, k, o, tile[1], wide[o]);
-  for (e->r = 0; e->r < tile[0]; e->r++) {
+    if (k->lane[o]) lane_words(e, k, o, t, wide[o]);
+  for (e->r = 0; e->r < t->mr; e->r++) {
     for (uint32_t o = 1; o < k->by->noperands; o++)
       if (!k->lane[o]) args[o] = shared_word(e, k, o, rest);
-    for (uint32_t v = 0; v < tile[1]; v++) {
+    for (uint32_t v = 0; v < t->nv; v++) {
       const lv to = acc[e->r * TILE_V + v];
       if (!to) continue; /* nobody reads this result */
       args[0] = lb_get(b, to);

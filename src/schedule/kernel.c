@@ -153,9 +153,10 @@ static packload *run_time_panel(kctx *k, nest *n, ex load, uint32_t stage, int64
 static void pack_at_run_time(kctx *k, nest *n, const access *a, const choice *ch) {
   const cache_blocking *p = n->blocking.first ? &n->blocking : NULL;
   const tensorised *by = instruction_of(n, a->stage, a->load);
-  const bool contiguous = address_coef(&k->e.view, a->address, ch->lane) == 1;
-  const bool copied = by ? cost_copy_groups(kernel_extent(k, ch->row, TYPICAL_ROWS))
-                         : !n->row.lo && cost_copy_panel(kernel_extent(k, ch->row, 0));
+  const bool words = instruction_reads_words(n, a->stage, a->load),
+             contiguous = words || address_coef(&k->e.view, a->address, ch->lane) == 1;
+  const bool copied = !words && (by ? cost_copy_groups(kernel_extent(k, ch->row, TYPICAL_ROWS))
+                                    : !n->row.lo && cost_copy_panel(kernel_extent(k, ch->row, 0)));
   if (!ch->row || !ch->lane_outer || a->known || (contiguous && !p && !copied)) return;
   /* a panel is packed outside the inner loops; a guard may look at them where the address does not */
   bool inside = value_uses(&k->e.view, a->load, ch->row);

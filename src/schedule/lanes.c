@@ -9,6 +9,8 @@
  *           stored side by side may also be different results of the tile (the classes of a stride, the pieces of
  *           a placement), in turn with its rows.
  *
+ * pairs     Two rows of 16 bits whose lanes alternate are stored as words of 32 bits, one of each lane.
+ *
  * Which of these an access is follows from its address and the tile. Nothing is chosen here: what it takes was part of
  * the choice of the lanes (tile.c).
  */
@@ -272,9 +274,34 @@ static void store_exchanged(ectx *e, etype t, lv ptr, lv at, sz step, const slot
     lb_store_ex(&e->b, ptr, lane_at(e, at, step, 0, l), out[l], 0, part, 0, 0);
   }
 }
+/* Stores a result whose two rows alternate, elements of 16 bits, as words of a lane's two. */
+static void store_pairs(ectx *e, result *x) {
+  lbuild *b = &e->b;
+  const etype t = xt(e->m, x->t)->type;
+  const ltype half = lt(ET_U16, e->lanes), word = lt(ET_U32, e->lanes);
+  sz coef, rest, at;
+  int64_t lane, row;
+  if (!e->row || e->row_fold || e->mr != PAIR_ROWS || et_bytes(t) != 2 || e->lanes < 2 || !e->lane ||
+      sym_int_or(e->c, sym_extent(e->c, e->row), 0) != PAIR_ROWS || !sym_linear(e->c, x->addr, e->row, &coef, &rest) ||
+      !sym_is_int(e->c, coef, &row) || row != 1 || !sym_linear(e->c, rest, e->lane, &coef, &at) ||
+      !sym_is_int(e->c, coef, &lane) || lane != PAIR_ROWS || emit_varies(e, at) ||
+      !sym_exact_div(e->c, rest, sym_int(e->c, PAIR_ROWS), &at))
+    return;
+  lv both = 0;
+  for (uint32_t r = 0; r < PAIR_ROWS; r++) {
+    lv v = lb_op(b, OP_CAST, word, lb_op(b, OP_BITCAST, half, x->regs[r * TILE_V + e->v], 0, 0), 0, 0);
+    if (r)
+      v = lb_op(b, OP_SHL, word, v, lb_const(b, word, (scalar){.i = EK_PLANTED("schedule-pairs") ? 0 : et_bits(t)}), 0);
+    both = r ? lb_op(b, OP_BOR, word, both, v, 0) : v;
+  }
+  lb_store_ex(b, lb_ptrcast(b, ET_U32, x->ptr), emit_size(e, at), both, 0, e->count, 0, 0);
+  x->done[e->v] = (UINT64_C(1) << PAIR_ROWS) - 1;
+}
 void lanes_store_runs(ectx *e, result *all, uint32_t n) {
   enum { SLOTS = 4 * MAX_LANES }; /* the rows of four squares */
   uint32_t L = e->lanes;
+  for (uint32_t i = 0; i < n; i++)
+    if (!all[i].done[e->v]) store_pairs(e, &all[i]);
   for (uint32_t i = 0; i < n; i++) {
     etype t = xt(e->m, all[i].t)->type;
     slot slots[SLOTS];

@@ -181,7 +181,34 @@ static void wanted_piece(lay *L, uint32_t si, uint32_t *order) {
 }
 /* Axes over which all readers sum lie innermost, if the innermost is one: then the others, which count rows, follow
  * one another as one. */
+/* Does the sum read tensors of the run only? Constants are packed in groups as it is. */
+static bool reads_no_constant(lay *L, const ex_node *red) {
+  u32vec loads = {0};
+  bool none = true;
+  expr_loads(L->m, red->body, L->a, &loads);
+  for (uint32_t i = 0; i < loads.n; i++) none &= xt(L->m, exn(L->m, loads.v[i])->tensor)->kind != TK_CONST;
+  return none;
+}
+/* The axis that is a group of terms of an instruction that computes a reader's sum; none: rank. */
+static uint32_t group_axis(lay *L, tid t, uint32_t rank) {
+  const readings *rs = &L->p->readers[t];
+  for (uint32_t i = 0; i < rs->n; i++) {
+    const ex_node *red = rs->v[i].sum ? exn(L->m, rs->v[i].sum) : NULL, *load = exn(L->m, rs->v[i].load);
+    const instruction *by = red ? instruction_of_sum(L->p, red, target_lanes(L->p->t, (etype)red->acc), NULL) : NULL;
+    for (uint32_t d = 0; by && by->group > 1 && reads_no_constant(L, red) && d < rank; d++)
+      for (uint32_t r = 0; r < red->nargs; r++)
+        if (load->args[d] == sym_of_atom(L->c, red->args[r]) &&
+            sym_eq(L->c, xt(L->m, t)->shape[d], sym_int(L->c, by->group)))
+          return d;
+  }
+  return rank;
+}
 void order_sums_last(lay *L, tid t, uint32_t rank, uint32_t *order) {
+  const uint32_t group = group_axis(L, t, rank);
+  if (group < rank) {
+    to_end(order, rank, group);
+    return;
+  }
   const readings *rs = &L->p->readers[t];
   bool summed[MAX_RANK] = {0};
   for (uint32_t i = 0; i < rs->n; i++) {

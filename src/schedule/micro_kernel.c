@@ -168,7 +168,7 @@ static void red_step(ectx *e, const tile_reduction *x) {
   const register_tile *t = &x->tile;
   fetch_step(e);
   if (e->tensorised) {
-    instruction_step(e, e->tensorised, x->acc, (uint32_t[]){t->mr, t->nv}, 0);
+    instruction_step(e, e->tensorised, x->acc, t, 0);
     return;
   }
   if (x->found && !x->pay) {
@@ -229,7 +229,7 @@ static void last_group(ectx *e, const tile_reduction *x, lv from, lv end) {
   if (!known) lb_if(&e->b, lb_cmp(&e->b, OP_GT, rest, lb_int(&e->b, 0)));
   emit_scope(e);
   emit_bind(e, e->tensorised->var, from);
-  instruction_step(e, e->tensorised, x->acc, (uint32_t[]){t->mr, t->nv}, rest);
+  instruction_step(e, e->tensorised, x->acc, t, rest);
   view_unbind(&e->view, nb);
   emit_unscope(e);
   if (!known) lb_end(&e->b);

@@ -264,9 +264,11 @@ void range_span(ectx *e, var_spans *of, const nvar *v); /* all values of a loop 
 const instruction *instruction_of_sum(const splan *p, const ex_node *red, uint32_t lanes, const char *name);
 /* lane: a load along the lanes that is to be one of its operands, 0: any; NULL: the stage's sum goes term by term */
 const tensorised *instruction_of(const nest *n, uint32_t stage, ex lane);
-/* Adds the group of terms that the value bound to the variable begins. tile: rows and vectors. rest: number of terms of
- * a group that is not whole, at least 1 (i64); 0: it is whole */
-void instruction_step(ectx *e, const tensorised *k, lv acc[], const uint32_t tile[2], lv rest);
+/* does this operand of the sum's instruction lie in words, as it takes them? */
+bool instruction_reads_words(const nest *n, uint32_t stage, ex lane);
+/* Adds the group of terms that the value bound to the variable begins. rest: number of terms of a group that is not
+ * whole, at least 1 (i64); 0: it is whole */
+void instruction_step(ectx *e, const tensorised *k, lv acc[], const register_tile *t, lv rest);
 /* type of an operand's words, of so many lanes */
 ltype instruction_word_type(const instruction *by, uint32_t operand, uint32_t lanes);
 /* element x, scalar or vector, put into words of type w at its place in the group; word 0: the others are 0 */

@@ -165,6 +165,11 @@ static bool places_in_order(index_view *iv, const ex_node *red) {
          !address_uses(iv, rest, red->args[0]);
 }
 
+/* Do the values of two rows, of 16 bits each, alternate along the lanes? They are stored as words (lanes.c). */
+static bool stores_pairs(index_view *iv, const access *a, int64_t q, atom lane, atom row) {
+  return a->store && q == PAIR_ROWS && a->bytes == 2 && row != lane && address_coef(iv, a->address, row) == 1 &&
+         sym_int_or(iv->c, sym_extent(iv->c, row), 0) == PAIR_ROWS;
+}
 /* The rows of a tile of values that are not sums: where an access lies apart along the lanes, what lies side by side
  * in it; it is then read or written in squares (lanes.c). */
 static bool lies_strided(index_view *iv, const access *a, int64_t q, atom lane,
@@ -194,7 +199,8 @@ static atom row_of_strided_lanes(index_view *iv, const accesses *acc, const u32v
     uint32_t n = 0;
     int64_t w = 0;
     for (uint32_t i = 0; i < acc->n; i++) {
-      n += lies_strided(iv, &acc->v[i], q[i], lane, domain->v[d]);
+      n += lies_strided(iv, &acc->v[i], q[i], lane, domain->v[d]) ||
+           stores_pairs(iv, &acc->v[i], q[i], lane, domain->v[d]);
       int64_t k = q[i] < 2 ? 0 : woven_with(iv, acc, &acc->v[i], lane, domain->v[d]);
       if (k > 1) n += (uint32_t)k, w = max64(w, k);
     }
@@ -547,9 +553,13 @@ static bool lies_in_groups(const tiling *w, const access *a) {
               sym_int_or(w->iv->c, sym_extent(w->iv->c, w->red->v[r]), group) >= group;
   return grouped;
 }
+/* Do the groups of neighbouring lanes lie side by side? */
+static bool lies_in_words(const tiling *w, const access *a, int64_t q) {
+  return w->by && w->contraction && q > 1 && q == w->by->group && reads_value(a) && lies_in_groups(w, a);
+}
 /* How do the elements of neighbouring lanes lie, in an access whose address has coefficient q of the variable? */
 static lane_pattern pattern_of(const tiling *w, const access *a, const lane_candidate *x, int64_t q) {
-  if (q == 1) return LANE_CONTIGUOUS;
+  if (q == 1 || lies_in_words(w, a, q)) return LANE_CONTIGUOUS;
   if (q == 0) return lies_in_groups(w, a) ? LANE_INVARIANT : LANE_UNGROUPED;
   if (a->constant && w->reduces && a->leader && !x->reduced && (a->known || q == INT64_MIN))
     return x->batched ? LANE_PACKED_ONE : LANE_PACKED;
@@ -557,6 +567,8 @@ static lane_pattern pattern_of(const tiling *w, const access *a, const lane_cand
   if (q == INT64_MIN && !a->store && w->reduces && a->leader && !sym_uses(w->iv->c, a->address, x->var))
     return LANE_GATHERED;
   if (q == INT64_MIN) return LANE_UNKNOWN;
+  for (uint32_t d = 0; d < w->domain->n && !w->reduces; d++)
+    if (stores_pairs(w->iv, a, q, x->var, w->domain->v[d])) return LANE_SHUFFLED;
   for (uint32_t d = 0; d < w->domain->n && !w->reduces; d++)
     if (lies_strided(w->iv, a, q, x->var, w->domain->v[d])) return LANE_EXCHANGED;
   return LANE_STRIDED;

@@ -673,6 +673,14 @@ static const char kept_both[] = "tensor x: f32[20, 16] input \"x\"\n"
                                 "stage y: f32[m2<20, n2<20] out = sum[k2<24] e[m2, k2] * v[k2, n2]\n"
                                 "stage z: f32[m3<4, n3<20] out = sum[k3<24] u[m3, k3] * v[k3, n3]\n"
                                 "output y \"y\"\noutput z \"z\"\n";
+/* The sum goes along the innermost axis of neither factor, one of which a window reads: of both a copy is made in which
+ * pairs of its terms lie side by side. One variable has an odd number of values, and one is counted by the window. */
+static const char kept_pairs[] =
+    "tensor x: f32[4, 3, 9, 20] input \"x\"\n"
+    "tensor d: f32[4, 3, 7, 24] input \"d\"\n"
+    "stage r: f32[a<4, b<3, h<9, i<20] = max(x[a, b, h, i], 0.0)\n"
+    "stage g: f32[i1<20, j<24, k<3] out = sum[b1<3, h1<7, n<4] (load r[n, b1, h1 + k, i1] else 0.0) * d[n, b1, h1, j]\n"
+    "output g \"g\"\n";
 static void kept_in_bf16(const char *text, uint32_t expected) {
   volatile uint32_t bad = 1, kept = 0;
   ctx *c = ctx_new();
@@ -701,6 +709,10 @@ static void test_kept_narrow(void **state) {
 static void test_kept_both(void **state) {
   (void)state;
   kept_in_bf16(kept_both, 4); /* copies of x, w and v; e itself */
+}
+static void test_kept_pairs(void **state) {
+  (void)state;
+  kept_in_bf16(kept_pairs, 3); /* r; copies of r and d */
 }
 /* ---- products of bytes (pass integer) --------------------------------------------------------- */
 typedef struct bytes_example {
@@ -1464,6 +1476,7 @@ int main(void) {
       cmocka_unit_test(test_deep_windows), cmocka_unit_test(test_computed_windows), cmocka_unit_test(test_fuel),
       cmocka_unit_test(test_narrow),       cmocka_unit_test(test_stored),           cmocka_unit_test(test_bytes),
       cmocka_unit_test(test_tables),       cmocka_unit_test(test_long_form),        cmocka_unit_test(test_extremes),
-      cmocka_unit_test(test_kept_narrow),  cmocka_unit_test(test_kept_both),        cmocka_unit_test(test_random)};
+      cmocka_unit_test(test_kept_narrow),  cmocka_unit_test(test_kept_both),        cmocka_unit_test(test_kept_pairs),
+      cmocka_unit_test(test_random)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

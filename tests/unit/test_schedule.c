@@ -456,6 +456,20 @@ static const example examples[] = {
      "stage r: i32[e<N, f<M] out = sum[l<32] i32(s[e, l]) * i32(t[f, l])\n"
      "stage z: i32[b<N, d<M] out = sum[i<5, j<72] i32(v[b, i, j]) * i32(u[d, i, j])\n"
      "output y \"y\"\noutput z \"z\"\noutput r \"r\"\n"},
+    {"pairs of 16 bits that alternate along the lanes: stored as words", "N=1; N=35",
+     "size N\n"
+     "tensor x: f32[8, N] input \"x\"\n"
+     "tensor v: f16[6, 21] input \"v\"\n"
+     "stage y: bf16[a<4, c<N, b<2] out = bf16(x[2*a + b, c])\n"
+     "stage z: f16[i<3, j<21, k<2] out = v[2*i + k, j]\n"
+     "output y \"y\"\noutput z \"z\"\n"},
+    {"products of bf16 whose pairs are the innermost axis of both: words of all lanes are read where they lie", "",
+     "tensor x: f32[24, 37] input \"x\"\n"
+     "tensor w: f32[24, 53] input \"w\"\n"
+     "stage p: bf16[i<12, a<37, b<2] = bf16(x[2*i + b, a])\n"
+     "stage q: bf16[j<12, c<53, d<2] = bf16(w[2*j + d, c])\n"
+     "stage y: f32[e<37, f<53] out = sum[k<12, l<2] f32(p[k, e, l]) * f32(q[k, f, l])\n"
+     "output y \"y\"\n"},
     {"products of bytes, signed and not: groups of points, the last one not whole, where the machine multiplies these",
      "N=3; N=34",
      "size N\n"
