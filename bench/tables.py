@@ -6,6 +6,13 @@ def head(columns):
     return ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
 
 
+def rows(path, script):
+    """The lines of the table that is in the page, by their first cells."""
+    with open(path, encoding="utf-8") as file:
+        table = file.read().split("<!-- begin: %s -->\n" % script)[1].split("<!-- end: %s -->" % script)[0]
+    return {line.split(" | ")[0]: line for line in table.split("\n")[3:] if line}
+
+
 def write(path, script, lines):
     """Puts the lines between the script's comments in the page."""
     begin, end = "<!-- begin: %s -->\n" % script, "<!-- end: %s -->\n" % script

@@ -7,11 +7,12 @@
         [--peers ~/peers] [--write PAGE]
     PYTHONPATH=build/python ~/peers/torch/bin/python bench/train.py bound [NAME ..] [--threads 1] [--seconds 1]
         [--write docs/benchmarks.md]
-    PYTHONPATH=build/python ~/peers/torch/bin/python bench/train.py curve [NAME ..] [--steps 200]
-        [--optimizer sgd:0.01]
+    PYTHONPATH=build/python ~/peers/torch/bin/python bench/train.py curve [NAME[:SIZE=N,..] ..] [--steps 200]
+        [--seeds 1] [--short 200] [--optimizer sgd:0.01] [--accuracy default] [--write docs/benchmarks.md]
 
-The models are those of bench/train_models.py. Needs the packages einkorn, onnx, numpy and torch; with --peers JAX may
-be in an environment of its own, ~/peers/jax, which needs onnx, too.
+The models are those of bench/train_models.py; curve takes sizes, too: transformer:layers=4,width=192. Needs the
+packages einkorn, onnx, numpy and torch; with --peers JAX may be in an environment of its own, ~/peers/jax, which needs
+onnx, too.
 
 time: each engine is a process that trains on one batch, which lies in memory, on as many processors as it has threads;
 they take turns of --seconds. Told are the median milliseconds of a step, the others' over Einkorn's in the same turn
@@ -25,9 +26,11 @@ Told are the multiply-adds per second as a share of the peak; how much of the le
 reached, where each kernel takes the longer of its operations at the peak and its bytes at their bandwidth; and each
 kind of kernel with its share of the time, and of what it takes how much is that least time.
 
-curve: the same initial weights and batches, in f64 and in f32. Told are the largest difference between Einkorn's and
-PyTorch's losses in f64, that of the weights after 20 steps, and the distances of both f32 runs from PyTorch's f64 run
-(root of the mean square over the losses)."""
+curve: the same initial weights and batches, values of f32, in f64 and in f32. Told are the largest difference between
+Einkorn's and PyTorch's losses of --steps in f64, that of the weights after 20 steps, and how far both f32 runs are from
+PyTorch's f64 run (root of the mean square over the losses of --short steps), for --seeds seeds of weights and data:
+rounding errors grow as the training goes on, so that one seed's ratio is a matter of chance. A page keeps the lines of
+other models."""
 import argparse
 import json
 import os
@@ -46,12 +49,14 @@ RATE = 0.01
 BOUND = ("model", "threads", "step, ms", "of peak", "of the least time",
          "kernels: share of the time (of their least time)")
 MEMORY_COLUMNS = ("model", "Einkorn, MB", "of these working memory, states, constants", "others, MB")
+CURVE_COLUMNS = ("model", "f64: steps", "losses differ by", "weights after 20 by", "f32: seeds x steps",
+                 "Einkorn's distance", "PyTorch's", "ratio", "least to greatest")
 COLUMNS = ("model", "threads", "Einkorn, ms", "others, ms", "ratio", "until the first step, ms", "memory, MB")
 
 
-def einkorn_step(path, batch, threads, optimizer="sgd", rate=RATE):
+def einkorn_step(path, batch, threads, optimizer="sgd", rate=RATE, **options):
     from einkorn.train import Trainer
-    trainer = Trainer(path, loss="cross_entropy", optimizer=optimizer, batch=batch, threads=threads)
+    trainer = Trainer(path, loss="cross_entropy", optimizer=optimizer, batch=batch, threads=threads, **options)
     return lambda b: trainer.step(b, lr=rate), trainer.parameters
 
 
@@ -286,35 +291,59 @@ def bound_all(o):
 
 
 # ---- curve ----
-def losses(engine, name, dtype, o):
-    model, weights, batch = train_models.build(name, dtype)
-    random = np.random.default_rng(3)
+def losses(engine, model, dtype, seed, steps, o):
+    """The losses of the steps, and the weights after 20 of them."""
+    name, _, sizes = model.partition(":")
+    sizes = {k: int(v) for k, v in (pair.split("=") for pair in sizes.split(",") if pair)}
+    onnx_model, weights, batch = train_models.build(name, dtype, seed, **sizes)
+    random = np.random.default_rng(10 * seed + 3)
     optimizer, rate = o.optimizer.split(":")
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
         with open(path, "wb") as file:
-            file.write(model.SerializeToString())
+            file.write(onnx_model.SerializeToString())
         if engine == "einkorn":
-            step, parameters = einkorn_step(path, batch, 1, optimizer, float(rate))
+            step, parameters = einkorn_step(path, batch, 1, optimizer, float(rate), accuracy=o.accuracy)
         else:
             step, parameters = torch_step(name, weights, 1, False, optimizer, float(rate))
         out, early = [], None
-        for k in range(o.steps):
+        for k in range(steps):
             order = random.permutation(len(batch["target"]))
             labels = np.ascontiguousarray(batch["target"][order]) if o.shuffle else batch["target"]
             out.append(step({"x": batch["x"], "target": labels}))
-            if k == min(20, o.steps) - 1:
+            if k == min(20, steps) - 1:
                 early = {n: np.array(parameters[n]) for n in parameters}
     return np.array(out), early
 
 
+def distances(model, seed, truth, o):
+    """How far Einkorn's and PyTorch's f32 runs are from the losses of PyTorch's f64 run."""
+    return [float(np.sqrt(np.mean((losses(e, model, np.float32, seed, o.short, o)[0] - truth[:o.short]) ** 2)))
+            for e in ("einkorn", "torch")]
+
+
+def curve_of(model, o):
+    """The line of the table."""
+    (ours, w), (theirs, v) = [losses(e, model, np.float64, 0, o.steps, o) for e in ("einkorn", "torch")]
+    apart = [distances(model, 0, theirs, o)]
+    for seed in range(1, o.seeds):
+        apart.append(distances(model, seed, losses("torch", model, np.float64, seed, o.short, o)[0], o))
+    ratios = [einkorn / torch for einkorn, torch in apart]
+    return "| %s | %d | %.1e | %.1e | %d x %d | %.1e | %.1e | %.2f | %.2f to %.2f |" % (
+        model.replace(":", ",").replace(",", ", ").replace("=", " "), o.steps, np.abs(ours - theirs).max(),
+        max(np.abs(w[n] - v[n]).max() for n in v if n in w), o.seeds, o.short,
+        *(statistics.geometric_mean(engine) for engine in zip(*apart)), statistics.geometric_mean(ratios),
+        min(ratios), max(ratios))
+
+
 def curve_all(o):
-    for name in o.names:
-        (ours, w), (theirs, v) = [losses(e, name, np.float64, o) for e in ("einkorn", "torch")]
-        single = [losses(e, name, np.float32, o)[0] for e in ("einkorn", "torch")]
-        apart = [float(np.sqrt(np.mean((x - theirs) ** 2))) for x in single]
-        print("%s: f64: losses %.1e, weights after 20 steps %.1e; f32 from PyTorch's f64: %.1e, PyTorch's own %.1e" % (
-            name, np.abs(ours - theirs).max(), max(np.abs(w[n] - v[n]).max() for n in v if n in w), *apart), flush=True)
+    for model in o.names:
+        line = curve_of(model, o)
+        print(line, flush=True)
+        if o.write:  # other models keep their lines
+            lines = tables.rows(o.write, "bench/train.py curve")
+            lines[line.split(" | ")[0]] = line
+            tables.write(o.write, "bench/train.py curve", tables.head(CURVE_COLUMNS) + list(lines.values()))
 
 
 def main():
@@ -332,10 +361,14 @@ def main():
     p.add_argument("--peers", metavar="DIR", help="has environments of Python, named torch and jax")
     p.add_argument("--write", metavar="PAGE", help="puts the table into that page")
     p.add_argument("--steps", type=int, default=200)
+    p.add_argument("--seeds", type=int, default=1, help="of weights and data, in f32 (default 1)")
+    p.add_argument("--short", type=int, help="steps in f32 (default: as --steps)")
+    p.add_argument("--accuracy", default="default", help="Einkorn's (default: default)")
     p.add_argument("--optimizer", default="sgd:0.01", help="NAME:RATE (default sgd:0.01)")
     p.add_argument("--shuffle", action="store_true", help="other labels in each step")
     o = p.parse_args()
     o.names = o.names or list(train_models.NAMES)
+    o.short = min(o.short or o.steps, o.steps)
     return {"time": time_all, "memory": memory_all, "bound": bound_all, "curve": curve_all}[o.command](o)
 
 

@@ -1,6 +1,6 @@
 """Models to train: each as ONNX, as an exporter writes it for inference, and as functions of the same weights in
-PyTorch and in JAX. `build(name, type, ..)` gives (ONNX model, weights by name, batch), all from fixed seeds; further
-arguments are the model's sizes."""
+PyTorch and in JAX. `build(name, type, seed, ..)` gives (ONNX model, weights by name, batch), the same of every type:
+values of f32. Further arguments are the model's sizes."""
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
@@ -10,12 +10,12 @@ NAMES = ("mlp", "lenet", "cnn", "resnet18", "lstm", "transformer", "unet")
 class Net:
     """An ONNX graph that grows, with weights from a seed."""
 
-    def __init__(self, dtype):
-        self.nodes, self.weights, self.dtype, self.random = [], {}, dtype, np.random.default_rng(7)
+    def __init__(self, dtype, seed):
+        self.nodes, self.weights, self.dtype, self.random = [], {}, dtype, np.random.default_rng(10 * seed + 7)
 
     def weight(self, name, *shape, fan=None, value=None):
         x = np.full(shape, value) if fan is None else self.random.standard_normal(shape) * (2 / fan) ** 0.5
-        self.weights[name] = x.astype(self.dtype)
+        self.weights[name] = x.astype(np.float32).astype(self.dtype)
         return name
 
     def op(self, kind, *inputs, outputs=1, **attributes):
@@ -128,12 +128,12 @@ def unet(n, size=32):
     return n.conv("out", a, 16, 5, 1, bias=True), (8, 3, size, size), (8, size, size), 5
 
 
-def build(name, dtype=np.float32, **sizes):
-    n = Net(dtype)
+def build(name, dtype=np.float32, seed=0, **sizes):
+    n = Net(dtype, seed)
     out, shape, labels, classes = globals()[name](n, **sizes)
-    random = np.random.default_rng(1)
+    random = np.random.default_rng(10 * seed + 1)
     words = name == "transformer"
-    x = random.integers(0, classes, shape) if words else random.standard_normal(shape).astype(dtype)
+    x = random.integers(0, classes, shape) if words else random.standard_normal(shape).astype(np.float32).astype(dtype)
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     graph = helper.make_graph(
         n.nodes, name, [helper.make_tensor_value_info("x", TensorProto.INT64 if words else kind, shape)],
