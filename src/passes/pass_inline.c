@@ -136,13 +136,14 @@ static bool reads_all(pw *p, uint32_t r, ex value) {
 static bool inline_in_all(pw *p, uint32_t s) {
   emodule *m = p->m;
   const stage *x = xs(m, s);
-  const u32vec readers = p->readers.v[x->tensor];
+  u32vec readers = p->readers.v[x->tensor];
   const int64_t cost = (int64_t)expr_cost(m, x->value), size = et_bytes(xt(m, x->tensor)->type);
   const bool anywhere = is_linear(m, x->value) && reads_kept(p, s);
   ex *loads = NEWN(p->a, ex, readers.n + 1), *values = NEWN(p->a, ex, readers.n + 1);
   if (p->pinned.v[x->tensor] || readers.n < 2 ||
       !cost_repeats(p->t, false, expr_typical(m, stage_points(m, s)), size, cost * (readers.n - 1)))
     return false;
+  readers.v = arena_dup(p->a, readers.v, readers.n * sizeof *readers.v); /* the list changes with each substitution */
   for (uint32_t i = 0; i < readers.n; i++) {
     const uint32_t r = readers.v[i];
     const stage *y = xs(m, r);
