@@ -190,16 +190,8 @@ static bool find_function(requantizing *q, uint32_t s, function *f) {
 /* f of `value`, an element at idx; 0: the place cannot be said by the variables of its stage. */
 static ex apply(requantizing *q, const function *f, const sz *idx, ex value) {
   emodule *m = q->m;
-  const stage *x = xs(m, f->s);
-  const uint32_t nd = expr_ndigits(x);
-  digit *d = NEWN(q->L->a, digit, nd + 1);
-  atom *vars = NEWN(q->L->a, atom, nd + 1);
-  sz *by = NEWN(q->L->a, sz, nd + 1);
-  if (!expr_comps(m, f->s, idx, by, NULL, NULL)) return 0;
-  expr_digits(x, d);
-  for (uint32_t i = 0; i < nd; i++) vars[i] = d[i].var;
-  const ex load = expr_subst_vars(m, f->load, vars, by, nd);
-  return with_value(m, expr_subst_vars(m, expr_fresh(m, f->value), vars, by, nd), load, value);
+  const ex load = expr_at(m, f->s, idx, f->load);
+  return load ? with_value(m, expr_at(m, f->s, idx, expr_fresh(m, f->value)), load, value) : 0;
 }
 /* The update of the function's own stage that does what u does; false: it cannot be said. */
 static bool moved(requantizing *q, const function *f, const update *u, update *out, bool *old) {
@@ -227,18 +219,12 @@ static void move(requantizing *q, const function *f) {
   emodule *m = q->m;
   const stage y = *xs(m, f->of);
   sz own[MAX_RANK], at[MAX_RANK];
-  const uint32_t nd = expr_ndigits(&y);
-  sz *by = NEWN(q->L->a, sz, nd + 1);
-  digit *d = NEWN(q->L->a, digit, nd + 1);
-  atom *vars = NEWN(q->L->a, atom, nd + 1);
   stage to = *xs(m, f->s);
   for (uint32_t i = 0; i < to.naxes; i++) own[i] = expr_axis_index(m, &to.axes[i]), at[f->axis[i]] = own[i];
   to.value = 0, to.tiled = y.tiled;
   if (y.value) {
-    if (!expr_comps(m, f->of, at, by, NULL, NULL)) return;
-    expr_digits(&y, d);
-    for (uint32_t i = 0; i < nd; i++) vars[i] = d[i].var;
-    to.value = old_codes(q, apply(q, f, own, expr_subst_vars(m, expr_fresh(m, y.value), vars, by, nd)));
+    const ex was = expr_at(m, f->of, at, expr_fresh(m, y.value));
+    to.value = was ? old_codes(q, apply(q, f, own, was)) : 0;
     if (!to.value) return;
   }
   bool old = to.value != 0;

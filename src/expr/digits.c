@@ -33,19 +33,22 @@ bool expr_comps(emodule *m, uint32_t producer, const sz *idx, sz *out, atom *spl
   return true;
 }
 
+ex expr_at(emodule *m, uint32_t s, const sz *idx, ex e) {
+  const stage *x = xs(m, s);
+  const uint32_t nd = expr_ndigits(x);
+  digit *d = NEWN(m->a, digit, nd + 1);
+  sz *by = NEWN(m->a, sz, nd + 1);
+  atom *vars = NEWN(m->a, atom, nd + 1);
+  expr_digits(x, d);
+  for (uint32_t i = 0; i < nd; i++) vars[i] = d[i].var;
+  return expr_comps(m, s, idx, by, NULL, NULL) ? expr_subst_vars(m, e, vars, by, nd) : 0;
+}
 ex expr_written_in(emodule *m, ex load) {
   const ex_node n = *exn(m, load);
   const tensor *t = xt(m, n.tensor);
   if (t->kind != TK_STAGE || n.otherwise) return 0;
   const stage *s = xs(m, t->stage);
-  if (!s->value || s->updates.n || s->recurrence) return 0;
-  const uint32_t nd = expr_ndigits(s);
-  digit *d = NEWN(m->a, digit, nd + 1);
-  sz *by = NEWN(m->a, sz, nd + 1);
-  atom *vars = NEWN(m->a, atom, nd + 1);
-  expr_digits(s, d);
-  for (uint32_t i = 0; i < nd; i++) vars[i] = d[i].var;
-  return expr_comps(m, t->stage, n.args, by, NULL, NULL) ? expr_subst_vars(m, s->value, vars, by, nd) : 0;
+  return s->value && !s->updates.n && !s->recurrence ? expr_at(m, t->stage, n.args, s->value) : 0;
 }
 
 typedef struct guess {

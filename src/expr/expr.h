@@ -518,6 +518,8 @@ bool expr_comps(emodule *m, uint32_t producer, const sz *idx, sz *out, atom *spl
 uint32_t expr_ndigits(const stage *s);
 /* writes the stage's digits one after the other, axes outer to inner */
 void expr_digits(const stage *s, digit *out);
+/* e, a value over the digits of stage s, at the place idx[naxes]; 0: a digit cannot be separated */
+ex expr_at(emodule *m, uint32_t s, const sz *idx, ex e);
 /* The value of the stage that a load reads, at the place where it is read. 0: it reads no stage, or one with updates or
  * a recurrence; or the place may be out of range, or its digits cannot be separated. */
 ex expr_written_in(emodule *m, ex load);

@@ -34,22 +34,9 @@ void size_free(gr *g, sz s, u32vec *vars) {
   for (uint32_t i = 0; i < fv.n; i++)
     if (!vec_has(vars, fv.v[i])) vec_push(g->a, *vars, fv.v[i]);
 }
-typedef struct pairs {
-  const atom *vars; /* variables */
-  const sz *by;     /* what stands for each */
-  uint32_t n;       /* number of variables */
-} pairs;
-static sz pair_of(ctx *c, void *env, atom a) {
-  const pairs *p = env;
-  (void)c;
-  for (uint32_t i = 0; i < p->n; i++)
-    if (p->vars[i] == a) return p->by[i];
-  return 0;
-}
 sz size_subst(gr *g, sz s, const atom *vars, const sz *by, uint32_t n) {
-  pairs p = {vars, by, n};
   if (!n || sym_is_int(g->c, s, NULL)) return s;
-  if (!sym_uses_kind(g->c, s, AT_DATA)) return sym_subst(g->c, s, pair_of, &p);
+  if (!sym_uses_kind(g->c, s, AT_DATA)) return sym_subst_atoms(g->c, s, vars, by, n);
   return expr_as_size(g->m, expr_subst_vars(g->m, expr_index(g->m, s), vars, by, n));
 }
 
@@ -596,14 +583,6 @@ bool grad_gather(gr *g, const contrib *k, const axis *axes, const sz *x, const f
 }
 
 /* ---- indices by cases ------------------------------------------------------------------------ */
-typedef struct one {
-  atom a; /* the atom */
-  sz by;  /* what stands for it */
-} one;
-static sz one_of(ctx *c, void *env, atom a) {
-  (void)c;
-  return ((one *)env)->a == a ? ((one *)env)->by : 0;
-}
 bool grad_split_cases(gr *g, const contrib *k, contribs *out) {
   static const atom_kind kinds[] = {AT_SEL, AT_MAX, AT_MIN};
   uint32_t rank = xt(g->m, k->x)->rank;
@@ -625,10 +604,10 @@ bool grad_split_cases(gr *g, const contrib *k, contribs *out) {
                                        : sym_sub(g->c, arg[1], arg[0]);
         ex c = expr_op2(g->m, OP_GE, expr_index(g->m, cond), expr_i(g->m, ET_I64, 0));
         for (int b = 0; b < 2; b++) {
-          one o = {at.v[j], kinds[q] == AT_SEL ? arg[1 + b] : arg[b]};
+          const sz by = kinds[q] == AT_SEL ? arg[1 + b] : arg[b];
           contrib n = *k;
           sz *idx = NEWN(g->a, sz, rank);
-          for (uint32_t r = 0; r < rank; r++) idx[r] = sym_subst(g->c, k->idx[r], one_of, &o);
+          for (uint32_t r = 0; r < rank; r++) idx[r] = sym_replace(g->c, k->idx[r], at.v[j], by);
           n.idx = idx;
           n.when = mask_with(g, k->when, c, b != 0);
           vec_push(g->a, *out, n);

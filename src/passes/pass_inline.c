@@ -81,32 +81,16 @@ static bool inline_delta(pw *p, uint32_t s, uint32_t r) {
   ex l = only_access(p, r, x->tensor), old = xs(m, r)->value;
   if (!l || exn(m, l)->otherwise || !stage_is_reduce(p, r) || xs(m, r)->recurrence || !is_delta(m, x->value))
     return false;
-  uint32_t nd = expr_ndigits(x), before = exn(m, old)->nargs;
-  digit *d = NEWN(p->a, digit, nd + 1);
-  sz *by = NEWN(p->a, sz, nd + 1);
-  atom *vars = NEWN(p->a, atom, nd + 1);
-  if (!expr_comps(m, s, exn(m, l)->args, by, NULL, NULL) || !pass_spend(p)) return false;
-  expr_digits(x, d);
-  for (uint32_t k = 0; k < nd; k++) vars[k] = d[k].var;
+  const uint32_t before = exn(m, old)->nargs;
+  const ex value = stage_value_at(p, s, exn(m, l)->args, NULL, NULL);
+  if (!value || !pass_spend(p)) return false;
   map *rep = map_new(p->a);
-  map_putu(rep, l, simplify_subst(p, x->value, vars, by, nd));
+  map_putu(rep, l, value);
   stage_replace(p, r, rep);
   ex_node n = *exn(m, xs(m, r)->value);
   if (n.kind != EX_REDUCE || n.nargs < before) return true;
   pass_set(p, r, old);
   return false;
-}
-/* The value of stage s at the place of this access; 0: it cannot be told. */
-static ex value_at(pw *p, uint32_t s, ex load) {
-  const stage *x = xs(p->m, s);
-  const uint32_t nd = expr_ndigits(x);
-  digit *d = NEWN(p->a, digit, nd + 1);
-  sz *by = NEWN(p->a, sz, nd + 1);
-  atom *vars = NEWN(p->a, atom, nd + 1);
-  if (!expr_comps(p->m, s, exn(p->m, load)->args, by, NULL, NULL)) return 0;
-  expr_digits(x, d);
-  for (uint32_t k = 0; k < nd; k++) vars[k] = d[k].var;
-  return simplify_subst(p, x->value, vars, by, nd);
 }
 /* Is it x + c, x * c or -x, where c is a number? */
 static bool is_linear(const emodule *m, ex e) {
@@ -151,7 +135,7 @@ static bool inline_in_all(pw *p, uint32_t s) {
     if (!loads[i] || exn(m, loads[i])->otherwise || y->recurrence || y->block != x->block || !stage_plain(p, r) ||
         !no_more_points(p, r, s) || count_nodes(p, y->value, map_new(p->a), MAX_SIZE) + (uint32_t)cost > MAX_SIZE)
       return false;
-    values[i] = value_at(p, s, loads[i]);
+    values[i] = stage_value_at(p, s, exn(m, loads[i])->args, NULL, NULL);
     if (!values[i] || !(anywhere || reads_all(p, r, values[i]) || EK_PLANTED("inline-shared"))) return false;
   }
   if (!pass_spend(p)) return false;
@@ -189,12 +173,10 @@ bool pass_inline(pw *p) {
       pass_remark(p, "inline", s, r + 1, "expression too large");
       continue;
     }
-    uint32_t nd = expr_ndigits(x);
-    digit *d = NEWN(p->a, digit, nd + 1);
-    sz *by = NEWN(p->a, sz, nd + 1);
-    atom *vars = NEWN(p->a, atom, nd + 1), sv;
+    atom sv;
     sz si;
-    if (!expr_comps(m, s, exn(m, l)->args, by, &sv, &si)) {
+    const ex value = stage_value_at(p, s, exn(m, l)->args, &sv, &si);
+    if (!value) {
       if (!sv || !can_split(p, r, sv, si)) {
         pass_remark(p, "inline", s, r + 1, "digits");
         continue;
@@ -204,10 +186,8 @@ bool pass_inline(pw *p) {
       continue;
     }
     if (!pass_spend(p)) break;
-    expr_digits(x, d);
-    for (uint32_t k = 0; k < nd; k++) vars[k] = d[k].var;
     map *rep = map_new(p->a);
-    map_putu(rep, l, simplify_subst(p, x->value, vars, by, nd));
+    map_putu(rep, l, value);
     stage_replace(p, r, rep);
     size[r] += size[s];
     pass_kill(p, s);

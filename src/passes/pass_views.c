@@ -103,14 +103,8 @@ static bool winds(pw *p, uint32_t reader, ex v) {
 static ex read_view(pw *p, uint32_t reader, uint32_t producer, const ex_node *l, atom *sv, sz *si) {
   emodule *m = p->m;
   const stage *x = xs(m, producer);
-  uint32_t nd = expr_ndigits(x);
-  digit *d = NEWN(p->a, digit, nd + 1);
-  sz *by = NEWN(p->a, sz, nd + 1);
-  atom *vars = NEWN(p->a, atom, nd + 1);
-  if (!expr_comps(m, producer, l->args, by, sv, si)) return 0;
-  expr_digits(x, d);
-  for (uint32_t i = 0; i < nd; i++) vars[i] = d[i].var;
-  ex v = simplify_subst(p, x->value, vars, by, nd);
+  ex v = stage_value_at(p, producer, l->args, sv, si);
+  if (!v) return 0;
   if (winds(p, reader, v) && rereads(p, reader, producer)) return 0;
   if (!l->otherwise || v == l->otherwise) return has_margin(p, reader, producer) ? 0 : v;
   ex_node src = *exn(m, x->value);

@@ -431,6 +431,17 @@ void stage_replace(pw *p, uint32_t s, map *by) {
   stage_rewrite(p->m, s, &(ex_map){.node = replace_node, .env = by});
   if (!simplify_stage(p, s)) pass_changed(p, s);
 }
+ex stage_value_at(pw *p, uint32_t s, const sz *idx, atom *split_var, sz *split_inner) {
+  const stage *x = xs(p->m, s);
+  const uint32_t nd = expr_ndigits(x);
+  digit *d = NEWN(p->a, digit, nd + 1);
+  sz *by = NEWN(p->a, sz, nd + 1);
+  atom *vars = NEWN(p->a, atom, nd + 1);
+  if (!expr_comps(p->m, s, idx, by, split_var, split_inner)) return 0;
+  expr_digits(x, d);
+  for (uint32_t i = 0; i < nd; i++) vars[i] = d[i].var;
+  return simplify_subst(p, x->value, vars, by, nd);
+}
 typedef struct reloading {
   pw *p;           /* the run of passes */
   tid t;           /* the tensor */

@@ -141,6 +141,9 @@ bool in_range(ctx *c, sz i, sz n); /* 0 <= i < n is proved */
 /* Replaces load nodes: map from load ex to ex, in value and updates; then simplifies. A load at whose place another
  * one reads (x[y[i]]) is looked up with what stands for that one. */
 void stage_replace(pw *p, uint32_t s, map *by);
+/* The value of a stage at the place idx[naxes], simplified. 0: a digit cannot be separated; split_var and split_inner
+ * as in expr_comps. */
+ex stage_value_at(pw *p, uint32_t s, const sz *idx, atom *split_var, sz *split_inner);
 /* All accesses of a tensor that is about to lie otherwise. They are made first: `to` gives the load that stands for
  * one; if it gives 0, reload_make is false and nothing has changed. */
 typedef struct reload {

@@ -179,8 +179,6 @@ static void wanted_piece(lay *L, uint32_t si, uint32_t *order) {
     }
   memcpy(order, o, n * sizeof *o);
 }
-/* Axes over which all readers sum lie innermost, if the innermost is one: then the others, which count rows, follow
- * one another as one. */
 /* Does the sum read tensors of the run only? Constants are packed in groups as it is. */
 static bool reads_no_constant(lay *L, const ex_node *red) {
   u32vec loads = {0};
@@ -203,6 +201,8 @@ static uint32_t group_axis(lay *L, tid t, uint32_t rank) {
   }
   return rank;
 }
+/* The axis of groups lies innermost. Otherwise axes over which all readers sum do, if the innermost is one: then the
+ * others, which count rows, follow one another as one. */
 void order_sums_last(lay *L, tid t, uint32_t rank, uint32_t *order) {
   const uint32_t group = group_axis(L, t, rank);
   if (group < rank) {

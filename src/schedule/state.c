@@ -108,18 +108,6 @@ static bool begins_as(const order *k, uint32_t s, tid t) {
 static bool computes_once(kernel_class cls) {
   return cls == KC_ELEMENTWISE || cls == KC_CONTRACTION || cls == KC_STENCIL || cls == KC_MATVEC || cls == KC_ROW;
 }
-typedef struct renaming {
-  const atom *vars; /* variables */
-  const sz *by;     /* what each becomes */
-  uint32_t n;       /* how many */
-} renaming;
-static sz rename_var(ctx *c, void *env, atom a) {
-  const renaming *r = env;
-  (void)c;
-  for (uint32_t i = 0; i < r->n; i++)
-    if (r->vars[i] == a) return r->by[i];
-  return 0;
-}
 /* Where stage s, which is a piece, stores what it computes: by this update of the placement. */
 static bool piece_place(const order *k, uint32_t s, const update *u, sz *idx) {
   emodule *m = k->m;
@@ -134,7 +122,7 @@ static bool piece_place(const order *k, uint32_t s, const update *u, sz *idx) {
     by[i] = sym_of_atom(m->c, d[i].var);
     if (!sym_is_atom(m->c, at[i], &vars[i])) return false;
   }
-  for (uint32_t i = 0; i < u->nidx; i++) idx[i] = sym_subst(m->c, u->idx[i], rename_var, &(renaming){vars, by, n});
+  for (uint32_t i = 0; i < u->nidx; i++) idx[i] = sym_subst_atoms(m->c, u->idx[i], vars, by, n);
   return true;
 }
 /* Where does stage s store what it computes in the tensor `new`, of which it may be a piece? */

@@ -91,19 +91,24 @@ sz sym_subst(ctx *c, sz e, sym_fn f, void *env) {
   k.rows = k.few;
   return rebuild(&k, e);
 }
-typedef struct swap {
-  atom a; /* the atom */
-  sz by;  /* what stands for it */
-} swap;
-static sz swap_one(ctx *c, void *env, atom a) {
+typedef struct pairs {
+  const atom *atoms; /* atoms */
+  const sz *by;      /* what stands for each */
+  uint32_t n;        /* how many */
+} pairs;
+static sz pair_of(ctx *c, void *env, atom a) {
+  const pairs *p = env;
   (void)c;
-  const swap *o = env;
-  return a == o->a ? o->by : 0;
+  for (uint32_t i = 0; i < p->n; i++)
+    if (p->atoms[i] == a) return p->by[i];
+  return 0;
+}
+sz sym_subst_atoms(ctx *c, sz e, const atom *atoms, const sz *by, uint32_t n) {
+  return sym_subst(c, e, pair_of, &(pairs){atoms, by, n});
 }
 sz sym_replace(ctx *c, sz e, atom a, sz by) {
   if (!sym_uses(c, e, a)) return e;
-  swap o = {a, by};
-  return sym_subst(c, e, swap_one, &o);
+  return sym_subst_atoms(c, e, &a, &by, 1);
 }
 static sz permanent(ctx *c, void *env, atom a) {
   (void)env;

@@ -106,6 +106,7 @@ void sym_atoms(ctx *c, sz e, atom_kind k, arena *a, u32vec *out);
 typedef sz (*sym_fn)(ctx *c, void *env, atom a); /* what replaces an atom; 0: it stays */
 /* simultaneous; rebuilds (and so re-simplifies) bottom-up; memoised within one call */
 sz sym_subst(ctx *c, sz e, sym_fn f, void *env);
+sz sym_subst_atoms(ctx *c, sz e, const atom *atoms, const sz *by, uint32_t n); /* by[i] for atoms[i] */
 sz sym_replace(ctx *c, sz e, atom a, sz by);
 typedef bool (*sym_valuefn)(void *env, atom a, int64_t *v); /* value of a symbol, var or data atom */
 /* false: an atom without a value, division by zero, overflow */
