@@ -10,7 +10,7 @@
 enum {
   ROWS_BY_ELEMENT = 2, /* elements of a sum that is read and written, for one of a row */
   CHUNK_ROWS = 512,    /* rows of a chunk, at least, where there are few chunks */
-  L3_SHARE = 6,        /* rows that take less than this part of the last cache come from there fast enough */
+  L3_SHARE = 6,        /* rows that take less than this part of a fast last cache come from there in time */
   COPY_GAIN = 2,       /* times what a copy takes that it must save: the first tile waits for it, and sums for parts */
   MADE_AGAIN = 4,      /* times as many sums wait where each cut of the rows makes the panels again */
   COPY_ROWS = 128,     /* rows that use a panel again, from which a copy of neighbouring elements pays */
@@ -41,6 +41,9 @@ static const double SERVED = 16;
 static const double PANEL_VECTOR = 3, FEWER_BYTES = 0.75;
 /* part of the time of the multiply-adds that parts of a sum must save */
 static const double PARTS_GAIN = 0.1;
+/* part of the time of its multiply-adds that a row takes longer from the last cache than from the second one, at most,
+ * where that cache is fast (Zen 5: 0.04; Sapphire Rapids: 0.16) */
+static const double FAST_L3 = 0.1;
 
 bool cost_blocks_possible(const target *t, const block_product *b) {
   return t->l2 && b->lanes / b->width >= 2 && b->rows <= INT32_MAX && b->lanes <= INT32_MAX && b->depth < SAT64;
@@ -56,10 +59,18 @@ static bool long_panels(const target *t, const block_product *b) {
   return b->made && panel > LONG_PANEL * (double)t->l2 && tiles * farther >= COPY_GAIN * t->copy_cost &&
          b->lanes / b->width / cost_block(t, b).panels >= t->chunks / 2;
 }
+/* Bytes of rows that come in time from where they lie, for each panel again. None of rows that lie side by side, where
+ * a machine loads again what comes late: only short parts of the sum keep their lines in the nearest cache. */
+static int64_t near_rows(const target *t, const block_product *b) {
+  if (b->contiguous && t->late_loads > 1) return 0;
+  const double farther = (double)b->size / t->l3_bandwidth - (double)b->size / t->l2_bandwidth,
+               work = (double)b->width / (double)(t->fma_per_cycle * max64(1, target_lanes(t, ET_F32)));
+  return max64((int64_t)t->l2, farther <= FAST_L3 * work ? (int64_t)t->l3 / L3_SHARE : 0);
+}
 bool cost_blocks_pay(const target *t, const block_product *b) {
   const int64_t steps = sat_mul64(b->depth, b->size);
-  return long_panels(t, b) || (sat_mul64(steps, b->width) >= (int64_t)t->l1 &&
-                               sat_mul64(steps, b->rows) >= max64((int64_t)t->l2, (int64_t)t->l3 / L3_SHARE));
+  return long_panels(t, b) ||
+         (sat_mul64(steps, b->width) >= (int64_t)t->l1 && sat_mul64(steps, b->rows) >= near_rows(t, b));
 }
 block_shape cost_block(const target *t, const block_product *b) {
   const int64_t budget = (int64_t)t->l2 / 2 / b->size, first = b->depth / b->inner, full = b->lanes / b->width;
@@ -130,7 +141,7 @@ bool cost_one_set(const target *t, int64_t step, int64_t bytes) {
   return step % max64(1, target_l1_way(t) / bytes) == 0;
 }
 bool cost_prefetch_places(uint32_t places) { return places >= PLACES; }
-bool cost_fixed_point(const target *t, int64_t uses, int64_t bytes) {
+bool cost_memory_bound(const target *t, int64_t uses, int64_t bytes) {
   return uses <= t->memory_balance && bytes > (int64_t)t->l2 / 2;
 }
 bool cost_keeps_few_bits(const target *t, int64_t uses, int64_t bytes, int64_t all) {

@@ -80,6 +80,7 @@ typedef struct tile_costs {
   double multipliers;   /* vector multiply-adds, or instructions of the target, that start in a cycle */
   double latency;       /* cycles until the next one can add to the same register */
   double unpacking;     /* instructions for each vector of a panel, beside the multiply-adds */
+  double row_loads;     /* times that a value of a row is loaded */
   double tile_overhead; /* cycles of a tile, for each step of its sum: what does not belong to the sum */
 } tile_costs;
 tile_costs cost_tiles(const target *t, const tile_operands *o);
@@ -227,8 +228,9 @@ int64_t cost_alone_rows(void);
 bool cost_one_set(const target *t, int64_t step, int64_t bytes);
 /* are so many stages, which read so many places, too many for what the processor foresees? */
 bool cost_prefetch_places(uint32_t places);
-/* is a constant of so many bytes, of which each element is used so often, better in fixed point? */
-bool cost_fixed_point(const target *t, int64_t uses, int64_t bytes);
+/* does memory take the time of a product with a constant of so many bytes of f32, of which each element is used so
+ * often? Fewer bits are worth more arithmetic then */
+bool cost_memory_bound(const target *t, int64_t uses, int64_t bytes);
 /* Is a constant of whole numbers better kept in few bits? `bytes` as floats, of `all` that the model's constants have
  * as such; each is used so often. */
 bool cost_keeps_few_bits(const target *t, int64_t uses, int64_t bytes, int64_t all);

@@ -44,8 +44,8 @@ static int64_t open_tiles(int64_t left, uint32_t m, uint32_t most) {
  * than 6 of 2.) */
 static double step_cycles(const tile_costs *k, double rows, double vectors) {
   const double fma = (rows + k->unpacking) * vectors / k->multipliers,
-               loads = (rows + vectors + 1) / k->t->loads_per_cycle, least = loads > k->latency ? loads : k->latency;
-  return (fma > least ? fma : least) + k->t->step_overhead;
+               loads = (rows * k->row_loads + vectors + 1) / k->t->loads_per_cycle;
+  return fmax(fma, fmax(loads, k->latency)) + k->t->step_overhead;
 }
 /* Cycles of all tiles of that shape. */
 static double all_tiles(const tile_costs *k, int64_t rows, int64_t vecs, bool open_rows, bool open_lanes, uint32_t mr,
@@ -104,6 +104,11 @@ tile_shape cost_tile_shape(const tile_costs *k, size_range rows, size_range vect
   return best;
 }
 
+/* Do the rows lie side by side, so that each step of the sum has a line of its own, which leaves the first-level cache
+ * before the next tile has its part of it? */
+static bool late_rows(const target *t, const tile_operands *o) {
+  return o->row_stride == o->row_bytes && sat_mul64(o->steps, t->line) > (int64_t)t->l1 / 2;
+}
 tile_costs cost_tiles(const target *t, const tile_operands *o) {
   const uint32_t R = o->registers;
   tile_costs k = {.t = t,
@@ -116,6 +121,7 @@ tile_costs cost_tiles(const target *t, const tile_operands *o) {
                   .multipliers = o->by ? o->by->per_cycle : MULTIPLIERS,
                   .latency = o->by ? o->by->latency : t->fma_latency,
                   .unpacking = o->codes ? UNPACKING : 0,
+                  .row_loads = late_rows(t, o) ? t->late_loads : 1,
                   .l1_vectors = MAX_VECTORS,
                   .rows_l2 = INT64_MAX,
                   .rows_l3 = INT64_MAX};

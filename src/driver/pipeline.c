@@ -210,12 +210,24 @@ static etype may_narrow(const pipeline *p) {
   const bool can = p->o.narrow != ET_BF16 || target_products(p->t, ET_F32, ET_BF16, ET_BF16) != NULL;
   return can ? p->o.narrow : ET_NONE;
 }
+/* Tells who asks for bf16 what this machine does with it. */
+static void tell_narrow(const pipeline *p) {
+  const instruction *by = target_products(p->t, ET_F32, ET_BF16, ET_BF16);
+  if (p->o.narrow != ET_BF16) return;
+  if (!by)
+    diag_warn(p->c, NULL, "target %s has no products of bf16 pairs: what is computed in f32 stays so", p->t->name);
+  else if (!instruction_beats_fma(p->t, by))
+    diag_warn(
+        p->c, NULL,
+        "target %s multiplies pairs of bf16 no faster than f32: only large constants that few rows use become bf16, "
+        "what else is computed in f32 stays so",
+        p->t->name);
+}
 bool pipe_optimise(pipeline *p) {
   if (p->stopped || p->passes_ms > 0) return !p->stopped;
   p->t = target_get(p->c, p->o.target ? p->o.target : "host");
   if (!p->t) ctx_unwind(p->c);
-  if (p->o.narrow && !may_narrow(p))
-    diag_warn(p->c, NULL, "target %s has no products of bf16 pairs: what is computed in f32 stays so", p->t->name);
+  tell_narrow(p);
   double t0 = now_ms();
   watch w = {.p = p};
   for (const expr_pass *e = expr_passes; e->name; e++) w.all += e->level <= p->o.level;

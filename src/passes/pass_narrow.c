@@ -29,15 +29,20 @@ typedef struct product {
   narrow_factor f[2]; /* factors */
   atom pairs;         /* both are read from copies in which pairs of its values lie side by side; 0: as they lie */
 } product;
-/* Do enough columns use a row again, and rows a column, where both are values of the run that are rounded first? */
-static bool reused(pw *p, const roles *r) {
-  int64_t n[2] = {1, 1};
-  for (int i = 0; i < 2; i++) {
-    const u32vec *v = i ? &r->col : &r->row;
-    for (uint32_t k = 0; k < v->n; k++) n[i] = sat_mul64(n[i], expr_typical(p->m, sym_extent(p->c, v->v[k])));
-  }
-  return cost_rounding_pays(n[0], n[1]);
+static int64_t points(pw *p, const u32vec *vars) {
+  int64_t n = 1;
+  for (uint32_t i = 0; i < vars->n; i++) n = sat_mul64(n, expr_typical(p->m, sym_extent(p->c, vars->v[i])));
+  return n;
 }
+/* Does the target multiply pairs faster than floats? If not, half the bytes may still be worth it, of a large constant
+ * that few rows use. */
+static bool pairs_pay(pw *p, const roles *r) {
+  if (p->narrow != ET_BF16 || p->pairs_faster) return true;
+  const int64_t elements = sat_mul64(points(p, &r->col), points(p, &r->red_both));
+  return r->b_const && cost_memory_bound(p->t, points(p, &r->row), sat_mul64(elements, et_bytes(ET_F32)));
+}
+/* Do enough columns use a row again, and rows a column, where both are values of the run that are rounded first? */
+static bool reused(pw *p, const roles *r) { return cost_rounding_pays(points(p, &r->row), points(p, &r->col)); }
 /* Do pairs of terms lie side by side where a machine wants them, or in copies of both factors? */
 static bool lies_in_pairs(pw *p, const roles *r, product *q) {
   const ex load[2] = {q->f[0].load, q->f[1].load};
@@ -58,7 +63,8 @@ static bool match_product(pw *p, uint32_t s, product *q, roles *out) {
   if ((r.cls != KC_CONTRACTION && (r.cls != KC_MATVEC || !r.b_const)) || !r.two || red->op != RED_SUM || red->where ||
       red->type != ET_F32 || red->acc != ET_F32 || r.a.n != 1 || r.b.n != 1)
     return false;
-  if (whole_sum(p, r.red) || (!r.b_const && !reused(p, &r))) return false; /* whole numbers: exact as they are */
+  if (whole_sum(p, r.red) || (!r.b_const && !reused(p, &r)) || !pairs_pay(p, &r))
+    return false; /* whole numbers: exact as they are */
   *q = (product){.s = s, .f = {{.load = r.a.v[0]}, {.load = r.b.v[0], .constant = r.b_const}}};
   for (int i = 0; i < 2; i++) {
     narrow_factor *f = &q->f[i];

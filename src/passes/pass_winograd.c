@@ -246,7 +246,7 @@ static bilinear_product product_of(pw *p, const sliding *q, bool steps, window *
                             .channels = extent(p, &q->reduce),
                             .has_columns = q->col.n > 0,
                             .by_axis = steps,
-                            .narrow = p->narrow == ET_BF16,
+                            .narrow = p->narrow == ET_BF16 && p->pairs_faster,
                             .computed = !q->constant,
                             .lanes = p->lanes,
                             .fma = multiply_adds(p, q),

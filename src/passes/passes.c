@@ -99,6 +99,8 @@ static void set_machine(pw *p, const target *t, const target *plain) {
   p->lanes = vectors ? target_lanes(t, ET_F32) : 16;
   p->fma = vectors ? t->fma_per_cycle : 2;
   p->registers = t ? t->vector_registers : 0;
+  const instruction *by = target_products(p->t, ET_F32, p->narrow, p->narrow);
+  p->pairs_faster = by && instruction_beats_fma(p->t, by);
 }
 bool expr_optimise(emodule *m, int level, const expr_observer *o) {
   pw p = {.m = m, .c = m->c, .a = arena_new(m->c), .keep = arena_new(m->c), .const_epoch = 1};
@@ -106,9 +108,9 @@ bool expr_optimise(emodule *m, int level, const expr_observer *o) {
   bool any = false;
   m->stated.n = 0;
   p.fuel = o ? o->fuel : 0;
+  p.narrow = o ? o->narrow : ET_NONE;
   set_machine(&p, o ? o->t : NULL, &plain);
   p.convert = o && o->convert;
-  p.narrow = o ? o->narrow : ET_NONE;
   p.strict = o && o->strict;
   p.variant_sizes = o ? o->variant_sizes : NULL;
   p.widen = UINT64_C(1) << ET_F16 | UINT64_C(1) << ET_BF16;

@@ -39,6 +39,7 @@ struct pw {
   uint32_t registers;   /* vector registers of the target */
   bool convert;         /* constants of narrow floats are converted now */
   etype narrow;         /* factors of products may be kept in it: bf16 or f16; ET_NONE: as they are */
+  bool pairs_faster;    /* the target multiplies pairs of that type faster than floats */
   bool strict;          /* sums of floats are not regrouped */
   /* most that the error of a window sum may grow, relative to a plain sum's (pass_winograd) */
   double most_growth;

@@ -191,7 +191,7 @@ bool fixed_point_pays(index_view *iv, ex load, const ex_node *red, int64_t uses)
       (t->transform && t->transform->size != 4) || !nd_count(&t->data, &elems))
     return false;
   if (red->kind != EX_REDUCE || red->op != RED_SUM || red->type != ET_F32 || red->acc != ET_F32 ||
-      !cost_fixed_point(iv->p->t, uses, elems * 4))
+      !cost_memory_bound(iv->p->t, uses, elems * 4))
     return false;
   /* what stays in registers for some steps of the sum is not read that often */
   for (uint32_t i = 0; i < red->nargs; i++)

@@ -231,6 +231,9 @@ const instruction *target_products(const target *t, etype sum, etype a, etype b)
   }
   return NULL;
 }
+bool instruction_beats_fma(const target *t, const instruction *k) {
+  return instruction_speed(k) > (double)t->fma_per_cycle * target_lanes(t, ET_F32);
+}
 void instructions_print(const target *t, sbuf *b) {
   for (uint32_t i = 0; i < t->instructions.n; i++) {
     const instruction *k = &t->instructions.v[i];

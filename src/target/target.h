@@ -38,6 +38,8 @@ const instruction *target_instruction(const target *t, const char *name);
 bool instruction_multiplies(const instruction *k, etype sum);
 /* a usable instruction that adds products of elements of these two types to elements of `sum`; NULL: there is none */
 const instruction *target_products(const target *t, etype sum, etype a, etype b);
+/* Does the instruction multiply more in a cycle than the target's multiply-adds of f32? */
+bool instruction_beats_fma(const target *t, const instruction *k);
 void target_print(const target *t, sbuf *b); /* all fields, as a target file that reads back equal */
 void target_fields(sbuf *b);                 /* a page about all fields, in Markdown: docs/targets.md */
 

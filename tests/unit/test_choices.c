@@ -28,6 +28,17 @@ static tile_shape shape_packed(const target *t, int64_t rows, int64_t vectors, b
 static tile_shape shape_of(const target *t, int64_t rows, int64_t vectors) {
   return shape_packed(t, rows, vectors, false);
 }
+/* Of rows that lie side by side. */
+static tile_shape shape_of_lines(const target *t) {
+  const tile_costs k = cost_tiles(t, &(tile_operands){.registers = t->vector_registers,
+                                                      .lanes = 16,
+                                                      .steps = 512,
+                                                      .panel_bytes = 4,
+                                                      .row_bytes = 4,
+                                                      .row_stride = 4,
+                                                      .rows = 240});
+  return cost_tile_shape(&k, (size_range){240, 240}, (size_range){24, 24});
+}
 static void test_tiles(void **s) {
   (void)s;
   target t = machine();
@@ -40,6 +51,10 @@ static void test_tiles(void **s) {
   t.vector_registers = 32;
   const tile_shape larger = shape_of(&t, 480, 48);
   assert_true(larger.rows * larger.vectors > large.rows * large.vectors);
+  t.vector_bits = 512, t.loads_per_cycle = 1.4;
+  const tile_shape once = shape_of_lines(&t);
+  t.late_loads = 2; /* each value of a row is loaded twice, so that more vectors share it */
+  assert_true(shape_of_lines(&t).vectors > once.vectors && shape_of_lines(&t).rows < once.rows);
 }
 static void test_lanes(void **s) {
   (void)s;
@@ -110,6 +125,17 @@ static void test_blocks(void **s) {
   assert_false(cost_blocks_pay(&t, &run));
   run.lanes = 4096, run.made = false;
   assert_false(cost_blocks_pay(&t, &run));
+  /* rows of a megabyte, a small part of the last cache: blocked where that is slow; rows that lie side by side also
+   * where loads that come late are issued again */
+  block_product rows = {512, 512, 512, 1, 4, 16, 16, 6, false, false, 1, 8};
+  t.l3_bandwidth = 28;
+  assert_false(cost_blocks_pay(&t, &rows));
+  t.l3_bandwidth = 4;
+  assert_true(cost_blocks_pay(&t, &rows));
+  t.l3_bandwidth = 28, rows.contiguous = true;
+  assert_false(cost_blocks_pay(&t, &rows));
+  t.late_loads = 2;
+  assert_true(cost_blocks_pay(&t, &rows));
 }
 static void test_sum_parts(void **s) {
   (void)s;

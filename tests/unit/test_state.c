@@ -515,12 +515,13 @@ static void begins_again(void **state) {
 }
 
 /* ---- what the program says ------------------------------------------------------------------- */
+/* The text of a stage, for a certain machine: what is chosen depends on its caches. */
 static const char *shown(subject *x, const char *text, const char *const *states, const char *stage) {
   const char *out = NULL;
   ek_options o;
   ek_show_options w;
   ek_options_init(&o), ek_show_options_init(&w);
-  o.states = states, w.stage = stage;
+  o.states = states, o.target = "zen5", w.stage = stage;
   *x = (subject){.s = ek_session_create()};
   assert_int_equal(ek_load_memory(x->s, text, strlen(text), "test", &x->m), EK_OK);
   if (ek_show(x->m, &o, &w, &out)) fail_msg("%s", ek_message(x->s));
