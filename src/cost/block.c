@@ -77,8 +77,10 @@ block_shape cost_block(const target *t, const block_product *b) {
   const double best = sqrt((double)ROWS_BY_ELEMENT * (double)budget);
   const int64_t parts = max64(1, (int64_t)ceil((double)b->depth / LONGER_PART / best));
   block_shape s = {.step = (first + parts - 1) / parts};
-  if (b->contiguous && t->line) /* lines of rows stay in half of the nearest cache while the panels pass over them */
-    s.step = min64(s.step, max64(1, (int64_t)t->l1 / 2 / (CONTIGUOUS_LINES * (int64_t)t->line) / b->inner));
+  if (b->contiguous && t->line) { /* lines of rows stay in the nearest cache, with a panel, while the panels pass */
+    const int64_t bytes = b->width * b->size + CONTIGUOUS_LINES * (int64_t)t->line;
+    s.step = min64(s.step, max64(1, (int64_t)t->l1 / bytes / b->inner));
+  }
   s.step = min64(first, (s.step + b->unit - 1) / b->unit * b->unit);
   s.panels = max64(1, min64(full, budget / (s.step * b->inner * b->width)));
   const int64_t blocks = (full + s.panels - 1) / s.panels;

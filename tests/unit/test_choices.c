@@ -106,9 +106,9 @@ static void test_blocks(void **s) {
   const block_shape shape = cost_block(&t, &b);
   assert_true(cost_blocks_possible(&t, &b) && cost_blocks_pay(&t, &b));
   assert_true(shape.step * shape.panels * b.width * b.size <= (int64_t)t.l2 / 2);
-  b.contiguous = true; /* two lines of each step stay in half of the nearest cache */
-  const int64_t lines = 2 * cost_block(&t, &b).step, most = (int64_t)(t.l1 / 2 / t.line);
-  assert_true(lines <= most && lines + 2 > most);
+  b.contiguous = true; /* two lines of each step stay in the nearest cache, beside a panel */
+  const int64_t steps = cost_block(&t, &b).step, bytes = b.width * b.size + 2 * (int64_t)t.line;
+  assert_true(steps * bytes <= (int64_t)t.l1 && (steps + 1) * bytes > (int64_t)t.l1);
   b.contiguous = false;
   t.near_cache = 1 << 18; /* sums of so many bytes wait, at most, but for the rows of a tile */
   assert_true(cost_block_rows(&t, &b, &shape) * shape.panels * b.width * b.size <=
