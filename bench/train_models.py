@@ -10,7 +10,7 @@ NAMES = ("mlp", "lenet", "cnn", "resnet18", "lstm", "transformer", "unet")
 class Net:
     """An ONNX graph that grows, with weights from a seed."""
 
-    def __init__(self, dtype, seed):
+    def __init__(self, dtype, seed=0):
         self.nodes, self.weights, self.dtype, self.random = [], {}, dtype, np.random.default_rng(10 * seed + 7)
 
     def weight(self, name, *shape, fan=None, value=None):

@@ -27,7 +27,8 @@ python=$("$here/python.sh" "$build" 2>&1) || skip "$python"
 if [ -z "$wheel" ]; then
   grep -q '^build python_package:' "$build/build.ninja" || skip "no headers of Python 3.11 (python3-dev)"
   if cmake --build "$build" --target python_package >"$build/package.log" 2>&1
-  then unit "$python" "$build/python" test_package.py test_train.py test_grad.py test_onnxruntime.py test_backend.py
+  then unit "$python" "$build/python" test_package.py test_train.py test_grad.py test_onnxruntime.py test_backend.py \
+    test_bench.py
   else tail -20 "$build/package.log"; bad "the Python package does not build"; fi
   echo "$passed passed, $failed failed, 0 skipped"
   exit
