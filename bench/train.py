@@ -29,8 +29,8 @@ kind of kernel with its share of the time, and of what it takes how much is that
 curve: the same initial weights and batches, values of f32, in f64 and in f32. Told are the largest difference between
 Einkorn's and PyTorch's losses of --steps in f64, that of the weights after 20 steps, and how far both f32 runs are from
 PyTorch's f64 run (root of the mean square over the losses of --short steps), for --seeds seeds of weights and data:
-rounding errors grow as the training goes on, so that one seed's ratio is a matter of chance. A page keeps the lines of
-other models."""
+rounding errors grow as the training goes on, so that one seed's ratio is a matter of chance. The standard error is that
+of the geometric mean of the ratios, a factor. A page keeps the lines of other models."""
 import argparse
 import json
 import os
@@ -50,7 +50,7 @@ BOUND = ("model", "threads", "step, ms", "of peak", "of the least time",
          "kernels: share of the time (of their least time)")
 MEMORY_COLUMNS = ("model", "Einkorn, MB", "of these working memory, states, constants", "others, MB")
 CURVE_COLUMNS = ("model", "f64: steps", "losses differ by", "weights after 20 by", "f32: seeds x steps",
-                 "Einkorn's distance", "PyTorch's", "ratio", "least to greatest")
+                 "Einkorn's distance", "PyTorch's", "ratio", "standard error", "least to greatest")
 COLUMNS = ("model", "threads", "Einkorn, ms", "others, ms", "ratio", "until the first step, ms", "memory, MB")
 
 
@@ -322,6 +322,11 @@ def distances(model, seed, truth, o):
             for e in ("einkorn", "torch")]
 
 
+def standard_error(ratios):
+    """Of their geometric mean, as a factor."""
+    return float(np.exp(statistics.stdev(np.log(ratios)) / len(ratios) ** 0.5))
+
+
 def curve_of(model, o):
     """The line of the table."""
     (ours, w), (theirs, v) = [losses(e, model, np.float64, 0, o.steps, o) for e in ("einkorn", "torch")]
@@ -329,11 +334,11 @@ def curve_of(model, o):
     for seed in range(1, o.seeds):
         apart.append(distances(model, seed, losses("torch", model, np.float64, seed, o.short, o)[0], o))
     ratios = [einkorn / torch for einkorn, torch in apart]
-    return "| %s | %d | %.1e | %.1e | %d x %d | %.1e | %.1e | %.2f | %.2f to %.2f |" % (
+    return "| %s | %d | %.1e | %.1e | %d x %d | %.1e | %.1e | %.2f | %s | %.2f to %.2f |" % (
         model.replace(":", ",").replace(",", ", ").replace("=", " "), o.steps, np.abs(ours - theirs).max(),
         max(np.abs(w[n] - v[n]).max() for n in v if n in w), o.seeds, o.short,
         *(statistics.geometric_mean(engine) for engine in zip(*apart)), statistics.geometric_mean(ratios),
-        min(ratios), max(ratios))
+        "x %.2f" % standard_error(ratios) if o.seeds > 1 else "", min(ratios), max(ratios))
 
 
 def curve_all(o):

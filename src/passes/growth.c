@@ -18,8 +18,13 @@
  * state of tests/tools/networks.h, numbers 1000 to 1199, whose normalisations enlarge values): their error / sqrt(v1)
  * has a median of 3.6e-8, a ninth decile of 1.6e-7 and a 99th percentile of 5.1e-7, near which LAYER_ERROR lies; in
  * another 200 networks 4.5e-8, 1.6e-7 and 3.2e-7. With AMPLIFY 1.03 nothing of that would depend on the depth where all
- * activations are Relu; 1.1 is on the careful side for deep networks. */
+ * activations are Relu; 1.1 is on the careful side for deep networks.
+ *
+ * In a step of training, whose factors are no constants, a decision costs more than an error: each that an error
+ * changes moves gradients by far more than the error, and training goes on from there. So sums on which decisions
+ * depend (decisions.c) take no form that magnifies errors. */
 #include "passes/growth.h"
+#include "passes/decisions.h"
 #include "passes/response.h"
 #include <math.h>
 
@@ -27,11 +32,12 @@ static const double BUDGET = 1e-4;        /* error of an output, relative to its
 static const double LAYER_ERROR = 5e-7;   /* error of a plain window sum, relative to its largest value */
 static const double AMPLIFY = 1.1;        /* error of a window sum for one of 1 in what it reads, both relative */
 static const double MOST_GROWTH = 8;      /* most that any sum's error may grow */
+static const double DECIDING_GROWTH = 1;  /* the same where decisions of a step of training depend on it */
 static const int64_t UNKNOWN_TRIPS = 100; /* trips that count for a loop whose length only the run tells */
 
 typedef struct propagation {
   pw *p;                  /* the run of passes */
-  const uint8_t *windows; /* see most_growth */
+  const uint8_t *windows; /* see find_growth */
   double *variance;       /* variance of the error, by tensor */
   spread *values;         /* what values are like, by tensor; inputs have the mean 0 and the deviation 1 */
   double most;            /* the answer */
@@ -88,11 +94,16 @@ static void propagate(propagation *g, uint32_t block) {
     }
   }
 }
-double most_growth(pw *p, const uint8_t *windows) {
+void find_growth(pw *p, const u32vec *order, const uint8_t *windows) {
   const uint32_t n = p->m->tensors.n;
   propagation g = {.p = p, .windows = windows, .variance = NEWN(p->a, double, n), .values = NEWN(p->a, spread, n)};
   for (uint32_t t = 0; t < n; t++) g.values[t] = (spread){0, 1, -INFINITY};
   propagate(&g, 0);
-  if (!(g.most > 0) || EK_PLANTED("growth-of-depth")) return MOST_GROWTH;
-  return fmin(MOST_GROWTH, BUDGET / (LAYER_ERROR * sqrt(g.most)));
+  p->most_growth = MOST_GROWTH;
+  if (g.most > 0 && !EK_PLANTED("growth-of-depth"))
+    p->most_growth = fmin(MOST_GROWTH, BUDGET / (LAYER_ERROR * sqrt(g.most)));
+  p->deciding = deciding_stages(p, order);
+}
+double most_growth(const pw *p, uint32_t s, bool constant) {
+  return constant || !p->deciding[s] ? p->most_growth : fmin(p->most_growth, DECIDING_GROWTH);
 }

@@ -358,6 +358,7 @@ static bool choose(pw *p, sliding *q) {
   double least[LENGTHS], worst = INFINITY;
   bool steps = by_axis(p, q);
   int64_t begin[MAX_AXES];
+  const double most = most_growth(p, q->s, q->constant);
   memcpy(begin, q->begin, sizeof begin);
   for (uint32_t i = 0; i < q->nw; i++) {
     all[i] = NEWN(p->a, window, FORMS + 4);
@@ -379,8 +380,8 @@ static bool choose(pw *p, sliding *q) {
       kept += win[i]->scale != NULL, plain += win[i]->m == 1;
       growth *= win[i]->growth;
     }
-    if ((line && !q->whole && growth > p->most_growth) || (line && circle) || (phases && none) || kept > 1 ||
-        (kept && plain) || taps > LINMAP_TAPS || (t && !sums_left(q, win)) || (t && q->whole && !whole_fits(q, win)))
+    if ((line && !q->whole && growth > most) || (line && circle) || (phases && none) || kept > 1 || (kept && plain) ||
+        taps > LINMAP_TAPS || (t && !sums_left(q, win)) || (t && q->whole && !whole_fits(q, win)))
       continue;
     for (uint32_t s = 0; s < lengths; s++) {
       double *k = &costs[t * lengths + s]; /* the plain sum comes first */
@@ -1287,7 +1288,7 @@ bool pass_winograd(pw *p) {
   for (uint32_t i = 0; i < order.n; i++) any |= (windows[order.v[i]] = may_transform(p, order.v[i])) != 0;
   if (!any) return false;
   p->line_forms = map_new(p->a);
-  p->most_growth = most_growth(p, windows);
+  find_growth(p, &order, windows);
   if (p->variant_sizes && variants_worth(p, &order, windows)) return false; /* the module will be lowered anew */
   any = false;
   for (uint32_t i = 0; i < order.n; i++)

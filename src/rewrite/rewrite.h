@@ -43,6 +43,7 @@ struct pw {
   bool strict;          /* sums of floats are not regrouped */
   /* most that the error of a window sum may grow, relative to a plain sum's (pass_winograd) */
   double most_growth;
+  const uint8_t *deciding; /* per stage: an error in it may change a decision (pass_winograd) */
   /* windows' forms on a line: key in pass_winograd.c -> address of the form, 0: there is none */
   map *line_forms;
   u32vec *variant_sizes;    /* see expr_observer; NULL: nobody asks */

@@ -449,6 +449,52 @@ static void test_computed_windows(void **state) {
       assert_int_equal(strstr(o.summary, "elementwise") != NULL, !strict && !shapes[i].stays);
     }
 }
+/* Products of a tile of the windows y, where `rest` reads y. */
+static int products_of_tile(const char *rest) {
+  char text[1024];
+  snprintf(text, sizeof text,
+           "tensor x: f32[64, 24, 24] input \"x\"\ntensor w: f32[64, 64, 3, 3] input \"w\"\nstage y: f32[o<64, i<24, "
+           "j<24] = sum[q<64, k<3, l<3] (load x[q, i + k - 1, j + l - 1] else 0.0) * "
+           "w[o, q, k, l]\n%soutput z \"z\"\n",
+           rest);
+  ctx *c = ctx_new();
+  int products = 0;
+  CTX_TRY(c) {
+    emodule *m = expr_parse(c, text, "decisions");
+    if (!m) ctx_unwind(c);
+    expr_optimise(m, 3, &(expr_observer){.t = target_get(c, "x86-64-v4")});
+    sbuf b = sbuf_new(m->a);
+    expr_print(m, &b, (print_opts){0});
+    const char *at = strstr(b.s, "stage products: f32 [a");
+    for (int axis = 0; at && axis < 2; axis++) at = strchr(at, '<') + 1, products = (axis ? products : 1) * atoi(at);
+  }
+  CTX_CATCH {}
+  for (const diag *d = diag_first(c); d; d = d->next) printf("decisions:%u: %s\n", d->pos.line, d->text);
+  ctx_free(c);
+  return products;
+}
+/* Factors that a run computes take forms that magnify no error where a decision depends on the sum: a comparison,
+ * through other stages as well, or the place of a maximum; not where what is compared is something else. */
+static void test_decisions(void **state) {
+  (void)state;
+  static const struct {
+    const char *rest;
+    bool decides;
+  } cases[] = {
+      {"stage z: f32[a<64, b<24, c<24] out = max(y[a, b, c], 0.0)\n", false},
+      {"stage z: f32[a<64, b<24, c<24] out = x[a, b, c] > 0.0 ? y[a, b, c] : 0.0\n", false},
+      {"stage z: f32[a<64, b<24, c<24] out = y[a, b, c] > 0.0 ? x[a, b, c] : 0.0\n", true},
+      {"stage r: f32[d<64] = sum[e<24, f<24] y[d, e, f]\n"
+       "stage z: f32[a<64, b<24, c<24] out = max(r[a], 0.5) < x[a, b, c] ? 1.0 : 0.0\n",
+       true},
+      {"stage z: i64[a<24, b<24] out = argmax[c<64] y[c, a, b]\n", true},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const int products = products_of_tile(cases[i].rest);
+    if (products != (cases[i].decides ? 25 : 36)) printf("case %zu: %d products\n", i, products);
+    assert_true(cases[i].decides ? products == 25 : products == 36);
+  }
+}
 /* Stages of so many windows one after the other, behind each a tanh of `factor` times its values, when optimised. */
 static int stages_of_windows(int depth, int factor) {
   static char text[1 << 16];
@@ -1487,15 +1533,13 @@ static void test_random(void **state) {
   assert_int_equal(bad, 0);
 }
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_examples),      cmocka_unit_test(test_golden),
-                                     cmocka_unit_test(test_shared),        cmocka_unit_test(test_windows),
-                                     cmocka_unit_test(test_whole_windows), cmocka_unit_test(test_empty_window),
-                                     cmocka_unit_test(test_deep_windows),  cmocka_unit_test(test_computed_windows),
-                                     cmocka_unit_test(test_fuel),          cmocka_unit_test(test_narrow),
-                                     cmocka_unit_test(test_stored),        cmocka_unit_test(test_bytes),
-                                     cmocka_unit_test(test_tables),        cmocka_unit_test(test_long_form),
-                                     cmocka_unit_test(test_extremes),      cmocka_unit_test(test_kept_slow_pairs),
-                                     cmocka_unit_test(test_kept_narrow),   cmocka_unit_test(test_kept_both),
-                                     cmocka_unit_test(test_kept_pairs),    cmocka_unit_test(test_random)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_examples),     cmocka_unit_test(test_golden),           cmocka_unit_test(test_shared),
+      cmocka_unit_test(test_windows),      cmocka_unit_test(test_whole_windows),    cmocka_unit_test(test_empty_window),
+      cmocka_unit_test(test_deep_windows), cmocka_unit_test(test_computed_windows), cmocka_unit_test(test_decisions),
+      cmocka_unit_test(test_fuel),         cmocka_unit_test(test_narrow),           cmocka_unit_test(test_stored),
+      cmocka_unit_test(test_bytes),        cmocka_unit_test(test_tables),           cmocka_unit_test(test_long_form),
+      cmocka_unit_test(test_extremes),     cmocka_unit_test(test_kept_slow_pairs),  cmocka_unit_test(test_kept_narrow),
+      cmocka_unit_test(test_kept_both),    cmocka_unit_test(test_kept_pairs),       cmocka_unit_test(test_random)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
