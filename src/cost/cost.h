@@ -274,6 +274,9 @@ int64_t cost_handed_rows(const target *t, int64_t bytes, int64_t tile_rows);
  * store; window: the reader is one. Its work is repeated for each tile of columns: cost_repeated_tile */
 int64_t cost_repeated_columns(const target *t, bool window, int64_t elements, int64_t size);
 bool cost_repeats(const target *t, bool window, int64_t elements, int64_t size, int64_t repeated_operations);
+/* The same of a value that is read again when so many bytes more were computed, so that it comes from a far cache.
+ * cycles: of its repeated operations */
+bool cost_repeats_far(const target *t, int64_t between, int64_t size, double cycles);
 /* cheap enough to be done in each step of a recurrence? operations: of one value */
 bool cost_joins_recurrence(int64_t operations);
 /* rows of an element-wise stage from which a look-up along its lanes stays apart */

@@ -17,7 +17,10 @@ enum {
   ROLLING_CONSTANTS = 4,      /* rows that are kept, against constants that are read again for every few rows */
   HANDED_CONSTANTS = 2,       /* all that is handed over, against the constants */
   REREAD_CONSTANTS = 8,       /* constants that are read again, against what is handed over at a point */
-  SHARED_COPY = 1 << 15       /* elements of a copy that threads share where it stands alone */
+  /* lines that move for one that is read when it has left a core's caches: fetched, written, fetched again, and another
+   * one leaves for it */
+  FAR_TRANSFERS = 4,
+  SHARED_COPY = 1 << 15 /* elements of a copy that threads share where it stands alone */
 };
 
 static bool stays_near(const target *t, int64_t elements, int64_t size) {
@@ -29,6 +32,10 @@ int64_t cost_repeated_columns(const target *t, bool window, int64_t elements, in
 bool cost_repeats(const target *t, bool window, int64_t elements, int64_t size, int64_t repeated_operations) {
   return EK_PLANTED("cost-fusion") ||
          repeated_operations <= (!window && stays_near(t, elements, size) ? MAX_NEAR_REPEATED : MAX_REPEATED);
+}
+bool cost_repeats_far(const target *t, int64_t between, int64_t size, double cycles) {
+  const double from = between > (int64_t)t->l3 ? t->dram_bandwidth : t->l3_bandwidth;
+  return (between > (int64_t)t->l2 || EK_PLANTED("cost-far")) && cycles <= FAR_TRANSFERS * (double)size / from;
 }
 bool cost_joins_recurrence(int64_t operations) { return operations <= RECURRENCE_OPERATIONS; }
 bool cost_looks_up_alone(int64_t rows) { return rows >= MIN_ROWS_JOINED; }

@@ -7,7 +7,8 @@
  *
  * A stage that several element-wise stages read is substituted in all of them where that is one tensor less to store:
  * they read anyway what it is computed from, or something else does, and it is a sum or product with a number; and the
- * operations cost no more than the way through memory. So x/2 is not kept for a gradient beside x.
+ * operations cost no more than the way through memory. So x/2 is not kept for a gradient beside x. Where much is
+ * computed between two readers that way is long, and erf(x) is not kept, either.
  *
  * Producers come first, so a chain collapses in one walk. Stages that grow beyond MAX_SIZE nodes stop taking more
  * (walks stay linear and recursion bounded). Needs simplified values; keeps everything.
@@ -117,15 +118,36 @@ static bool reads_all(pw *p, uint32_t r, ex value) {
     if (!vec_has(stage_loads(p, r), l.v[i])) return false;
   return true;
 }
-static bool inline_in_all(pw *p, uint32_t s) {
+/* Per stage: bytes of what is computed before it. */
+static int64_t *bytes_before(pw *p, const u32vec *order) {
+  int64_t *before = NEWN(p->a, int64_t, p->m->stages.n + 1), sum = 0;
+  for (uint32_t i = 0; i < order->n; i++) {
+    const uint32_t s = order->v[i];
+    before[s] = sum;
+    sum = min64(SAT64, sum + sat_mul64(expr_typical(p->m, stage_points(p->m, s)),
+                                       et_bytes(xt(p->m, xs(p->m, s)->tensor)->type)));
+  }
+  return before;
+}
+/* Bytes that are computed from the first to the last of these stages. */
+static int64_t bytes_between(const int64_t *before, const u32vec *stages) {
+  int64_t first = INT64_MAX, last = 0;
+  for (uint32_t i = 0; i < stages->n; i++)
+    first = min64(first, before[stages->v[i]]), last = max64(last, before[stages->v[i]]);
+  return last - first;
+}
+static bool inline_in_all(pw *p, uint32_t s, const int64_t *before) {
   emodule *m = p->m;
   const stage *x = xs(m, s);
   u32vec readers = p->readers.v[x->tensor];
-  const int64_t cost = (int64_t)expr_cost(m, x->value), size = et_bytes(xt(m, x->tensor)->type);
+  const int64_t cost = (int64_t)expr_cost(m, x->value), size = et_bytes(xt(m, x->tensor)->type),
+                again = sat_mul64(cost, readers.n - 1);
+  const double cycles = (double)(again * size) / (et_bytes(ET_F32) * p->lanes * p->fma);
   const bool anywhere = is_linear(m, x->value) && reads_kept(p, s);
   ex *loads = NEWN(p->a, ex, readers.n + 1), *values = NEWN(p->a, ex, readers.n + 1);
   if (p->pinned.v[x->tensor] || readers.n < 2 ||
-      !cost_repeats(p->t, false, expr_typical(m, stage_points(m, s)), size, cost * (readers.n - 1)))
+      (!cost_repeats(p->t, false, expr_typical(m, stage_points(m, s)), size, again) &&
+       !cost_repeats_far(p->t, bytes_between(before, &readers), size, cycles)))
     return false;
   readers.v = arena_dup(p->a, readers.v, readers.n * sizeof *readers.v); /* the list changes with each substitution */
   for (uint32_t i = 0; i < readers.n; i++) {
@@ -153,13 +175,14 @@ bool pass_inline(pw *p) {
   bool any = false;
   pass_order(p, &order);
   uint32_t *size = NEWN(p->a, uint32_t, m->stages.n + 1);
+  const int64_t *before = bytes_before(p, &order);
   for (uint32_t i = 0; i < order.n; i++) {
     uint32_t s = order.v[i];
     const stage *x = xs(m, s);
     if (x->dead || x->recurrence || !stage_plain(p, s)) continue;
     for (uint32_t k = 0; k < p->readers.v[x->tensor].n; k++)
       if (inline_delta(p, s, p->readers.v[x->tensor].v[k])) any = true, k--; /* that reader is gone from the list */
-    any |= inline_in_all(p, s);
+    any |= inline_in_all(p, s, before);
     if (x->dead || p->pinned.v[x->tensor] || p->readers.v[x->tensor].n != 1) continue;
     uint32_t r = p->readers.v[x->tensor].v[0];
     const stage *y = xs(m, r);
