@@ -327,7 +327,7 @@ typedef struct ek_memory_use {
   uint64_t state_bytes; /* states: of a training step its parameters, statistics and moments */
   /* packed constants; with what states begin with, unless that is long and read from the model's file when they do */
   uint64_t constant_bytes;
-  uint64_t repeated;    /* kernels that run again in each run, to keep within a limit of memory */
+  uint64_t repeated;    /* kernels that run again in each run, for less memory */
   double repeated_cost; /* their estimated time, as a part of that of the others */
 } ek_memory_use;
 /* of a module that was loaded from a file only the working memory is known. m NULL: zeros */
@@ -765,7 +765,8 @@ typedef struct ek_train_options {
    * parameters begin with included), in `options->threads` threads. What the forward pass computes is computed again
    * for the gradient, instead of being kept, as far as that is needed, what is cheapest for its bytes first
    * (ek_memory_use.repeated_cost); losses and parameters stay as they are, bit for bit. EK_MEMORY where the step cannot
-   * keep within it: the message says what was reached. 0 (default): no limit */
+   * keep within it: the message says what was reached. What fits is kept. 0 (default): no limit; what costs almost no
+   * time is computed again */
   uint64_t memory;
   /* Inputs that are standardized. It becomes part of the model: a step, the evaluation and the model that is saved take
    * raw values. The metadata einkorn.standardized of what is saved name them; EK_USAGE where the model's do so

@@ -145,7 +145,7 @@ static void tell(cli *k, const account *s) {
   if (strspn(s->formula, "0123456789") != strlen(s->formula)) printf(" (%s)", s->formula);
   if (s->least) printf(", of which %s must be live at one time: no order of it in memory takes less", s->least);
   if (s->use.repeated)
-    printf("; %llu kernels (again: ..) run once more to keep within the limit, %.1f%% of the estimated time",
+    printf("; %llu kernels (again: ..) run once more for less memory, %.1f%% of the estimated time",
            (unsigned long long)s->use.repeated, 100 * s->use.repeated_cost);
   puts("");
   puts("floor: the longer of operations at the peak (f) and bytes at their bandwidth (b); *: in several threads; "

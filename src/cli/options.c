@@ -148,7 +148,8 @@ const option options[] = {
      "writes loss and metrics of each epoch as event files of TensorBoard"},
     {"memory", 0, "BYTES", O_BYTES, AT(train.memory), CMD_TRAIN,
      "most memory of a step, with parameters and moments: what the forward pass computes is computed again for the "
-     "gradient, as far as that is needed; values stay the same; 500M and 2G, too"},
+     "gradient, as far as that is needed, and kept where it fits (default: computed again where that costs almost no "
+     "time); values stay the same; 500M and 2G, too"},
     {"output", 'o', "OUT.onnx", O_TEXT, AT(output), CMD_TRAIN, "where the trained model is written"},
     {"seed", 0, "S", O_U64, AT(seed), CMD_TRAIN,
      "of the order of samples, of the part for validation, of --init and of dropout (default 0)"},

@@ -297,16 +297,18 @@ bool pipe_program(pipeline *p) {
   p->s = schedule_module(p->m, p->t, o);
   if (!p->s || diag_errors(p->c)) ctx_unwind(p->c);
   p->s->timed = p->timed, p->s->no_sharing = p->o.no_sharing, p->s->bound = p->o.bound;
+  p->s->lowers = p->m->derived && p->s->level > 0 && !p->o.bound.bytes; /* a limit may be used up */
   bool go = ran(p, PL_LOOP, "schedule", true, now_ms() - t0);
   double t1 = now_ms();
   if (go) {
+    const bool repeats = p->s->bound.bytes || p->s->lowers;
     /* kernels stand for them now, unless somebody asks what a launch computes from what */
-    if (!p->timed && !p->o.bound.bytes) expr_drop_values(p->m);
+    if (!p->timed && !repeats) expr_drop_values(p->m);
     const bool narrow = may_narrow(p) == ET_BF16; /* rounds by far more than short forms of functions err */
     p->s->l->fast = p->o.fast || (narrow && !p->o.strict), p->s->l->flush = narrow;
     p->p = program_build(p->s, p->g->name);
     if (!p->p || diag_errors(p->c)) ctx_unwind(p->c);
-    if (!p->timed && p->o.bound.bytes) expr_drop_values(p->m);
+    if (!p->timed && repeats) expr_drop_values(p->m);
     keep_bound(p);
     go = ran(p, PL_PROGRAM, "program", true, now_ms() - t1);
   }

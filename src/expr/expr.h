@@ -370,6 +370,7 @@ struct emodule {
   VEC(kernel) kernels;      /* made by the fusion pass */
   VEC(xrange) ranges;       /* ranges of variables, which range_of finds */
   map *range_of;            /* variable -> index into ranges; NULL: there are none */
+  bool derived;             /* there are derivatives, which read what was computed long before */
   VEC(stated_call) stated;  /* calls whose definitions state gradients */
   VEC(cost_note) costs;     /* costs that definitions state */
   struct ex_table *table;   /* hash-consing of nodes */

@@ -279,7 +279,7 @@ bool grad_reverse(emodule *m, uint32_t block, const tid *outs, const tid *seeds,
   volatile bool ok = false;
   CTX_TRY(m->c) {
     reverse(g, outs, seeds, nout, wrt, nwrt, adjoints);
-    ok = true;
+    ok = m->derived = true;
   }
   CTX_CATCH { ok = false; }
   arena_free(g->a);

@@ -11,17 +11,27 @@
  * beforehand: of all tensors, their gaps between two uses, and lengths of the chain, the one that takes away most of
  * what lies over the limit (summed over the launches), for the estimated cycles of what is repeated. Each step makes
  * that sum smaller. Then the arena is planned; where its buffers do not fit together as closely as the sum of their
- * bytes says, the choice goes on with a lower limit. */
+ * bytes says, the choice goes on with a lower limit.
+ *
+ * An element-wise stage of a kernel need not be repeated with the whole kernel (the activation behind a product, the
+ * rows behind their means): a launch computes it alone from what is stored (schedule/part.c).
+ *
+ * Where there are derivatives and nobody states a limit, memory is lowered as long as that costs almost no time: the
+ * lowest limit for which what is repeated is worth it is found by bisection. A limit that is stated may be used up. */
 #include "program/build.h"
 #include "program/usage.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-  DEPTH = 10, /* longest chain, in tensors */
-  TRIES = 12, /* choices that are looked at closely, at least */
-  ROUNDS = 8, /* limits that are tried, until the arena fits */
-  SMALL = 16, /* an input of a sixteenth of the bytes is kept, and not computed again */
+  DEPTH = 10,        /* longest chain, in tensors */
+  NEAR_DEPTH = 2,    /* the same where there is no limit */
+  BISECTIONS = 7,    /* limits that are tried there */
+  TRIES = 12,        /* choices that are looked at closely, at least */
+  ROUNDS = 8,        /* limits that are tried, until the arena fits */
+  SMALL = 16,        /* an input of a sixteenth of the bytes is kept, and not computed again */
+  PART_GAP = 8,      /* a tensor waits where so many units do not use it: a part of its kernel may compute it again */
+  PART_SHARE = 1024, /* then; it takes a thousandth of the working memory at least */
   NONE = -1
 };
 /* A unit at its place, or once more. */
@@ -58,13 +68,19 @@ typedef struct failure {
   uint32_t choice; /* number of the choice */
   uint32_t depth;  /* length of the chain */
 } failure;
+/* part of the estimated time that all of the working memory would be worth: a tenth of it is worth 0.35 % */
+static const double PRICE = 0.035;
 typedef struct state {
   usage u;                /* which launches use which memory, as things were */
-  const launch *launches; /* the launches, as they were */
+  const launch *launches; /* the launches, as they were, then those that compute a part of a kernel */
   uint32_t nlaunches;     /* how many there were */
+  uint32_t nparts;        /* launches of parts */
+  uint32_t nunits;        /* units of the launches that there were; then come those of parts */
+  uint32_t depth;         /* longest chain that is repeated, in tensors */
   uint32_t nbuffers;      /* how many buffers there were */
   arena *a;               /* memory */
   u32vec *writers;        /* per buffer: units that write it */
+  uint32_t *part;         /* per buffer: the unit that computes it alone; 0: there is none */
   bool *plain;            /* per buffer: in the arena, and complete before anything else reads it */
   double *cycles;         /* per unit: estimated cycles */
   nodes list;             /* what runs, in order */
@@ -99,7 +115,7 @@ static void find_plain(state *k) {
   bool *read = NEWN(k->a, bool, n);
   k->writers = NEWN(k->a, u32vec, n), k->plain = NEWN(k->a, bool, n);
   for (uint32_t b = 1; b < n; b++) k->plain[b] = k->u.bytes[b] && !k->u.pinned[b];
-  for (uint32_t i = 0; i < k->u.units.n; i++)
+  for (uint32_t i = 0; i < k->nunits; i++)
     for (uint32_t j = 0; j < unit_at(k, i)->uses.n; j++) {
       const use *x = &unit_at(k, i)->uses.v[j];
       if (x->write) {
@@ -109,10 +125,23 @@ static void find_plain(state *k) {
         read[x->memory] = true;
     }
 }
+/* The units of parts. */
+static void add_parts(state *k) {
+  k->part = NEWN(k->a, uint32_t, k->u.s->buffers.n);
+  for (uint32_t i = k->nlaunches; i < k->nlaunches + k->nparts; i++) {
+    unit x = {.first = i, .n = 1};
+    usage_add(&k->u, &k->launches[i], &x.uses);
+    for (uint32_t j = 0; j < x.uses.n; j++)
+      if (x.uses.v[j].write) k->part[x.uses.v[j].memory] = k->u.units.n;
+    vec_push(k->a, k->u.units, x);
+  }
+}
 static void begin(state *k) {
   const splan *s = k->u.s;
-  k->launches = arena_dup(k->a, s->launches.v, s->launches.n * sizeof *k->launches), k->from = map_new(k->a);
+  k->from = map_new(k->a);
   for (uint32_t b = 0; b < s->buffers.n; b++) vec_push(k->a, k->versions, ((version){b, k->u.bytes[b], false}));
+  k->nunits = k->u.units.n;
+  add_parts(k);
   k->cycles = NEWN(k->a, double, k->u.units.n + 1);
   k->units.at = NEWN(k->a, uint32_t, k->u.units.n + 1), k->roots.at = NEWN(k->a, uint32_t, s->buffers.n);
   k->failed = NEWN(k->a, failure, s->buffers.n);
@@ -120,7 +149,7 @@ static void begin(state *k) {
     const unit *u = unit_at(k, i);
     uint32_t *v = NEWN(k->a, uint32_t, u->uses.n + 1);
     for (uint32_t j = 0; j < u->uses.n; j++) v[j] = u->uses.v[j].memory;
-    vec_push(k->a, k->list, ((node){i, false, v}));
+    if (i < k->nunits) vec_push(k->a, k->list, ((node){i, false, v}));
     if (single(u, k)) k->cycles[i] = launch_cost(s, &k->launches[u->first]).cycles + 1;
   }
 }
@@ -208,13 +237,15 @@ static uint32_t first_stale(const state *k, uint32_t i, uint32_t of) {
  * by now. */
 static bool repeats(const state *k, uint32_t root, uint32_t writer) {
   uint32_t *stale = &k->stale[root][writer];
-  if (!*stale) *stale = first_stale(k, k->writers[root].v[writer], root);
+  if (!*stale) *stale = first_stale(k, writer < k->writers[root].n ? k->writers[root].v[writer] : k->part[root], root);
   return *stale >= k->at;
 }
 /* Are all of a buffer's writers among the first n units that are repeated, with the same result? */
 static bool complete(const state *k, uint32_t root, uint32_t n) {
   const u32vec *w = &k->writers[root];
+  const uint32_t part = k->part[root];
   if (!has(&k->roots, root)) return false;
+  if (part && has(&k->units, part)) return k->units.at[part] < n;
   for (uint32_t i = 0; i < w->n; i++)
     if (!has(&k->units, w->v[i]) || k->units.at[w->v[i]] >= n || !repeats(k, root, i)) return false;
   return true;
@@ -258,7 +289,8 @@ static bool repeat_unit(state *k, uint32_t i, uint32_t depth, int64_t bytes) {
     if (x->write && !k->u.bytes[x->memory] && k->writers[x->memory].n > 1) return false;
     if (x->write) put(k, &k->roots, x->memory);
     /* it may go on from what others wrote */
-    if (x->write && k->u.bytes[x->memory] && !repeat_writers(k, x->memory, i, depth, bytes)) return false;
+    if (x->write && i < k->nunits && k->u.bytes[x->memory] && !repeat_writers(k, x->memory, i, depth, bytes))
+      return false;
     if (!x->write && k->u.bytes[x->memory] && !there(k, x->memory, depth, bytes)) return false;
   }
   put(k, &k->units, i);
@@ -267,6 +299,11 @@ static bool repeat_unit(state *k, uint32_t i, uint32_t depth, int64_t bytes) {
 /* The units before `until` that write the buffer are repeated. */
 static bool repeat_writers(state *k, uint32_t root, uint32_t until, uint32_t depth, int64_t bytes) {
   const u32vec *w = &k->writers[root];
+  const uint32_t units = k->units.v.n, roots = k->roots.v.n;
+  if (k->part[root] && until == UINT32_MAX && repeats(k, root, w->n)) {
+    if (repeat_unit(k, k->part[root], depth, bytes)) return true;
+    k->units.v.n = units, k->roots.v.n = roots;
+  }
   put(k, &k->roots, root);
   for (uint32_t j = 0; j < w->n && w->v[j] < until; j++)
     if (!repeat_unit(k, w->v[j], depth, bytes) || !repeats(k, root, j)) return false;
@@ -317,7 +354,7 @@ static double most_relief(const state *k) {
 }
 static void add_choices(state *k, uint32_t v, uint32_t from, uint32_t to, arena *t, choices *all) {
   if (from < k->lives[v].written || relief(k, k->versions.v[v].bytes, from, to) <= 0) return;
-  for (uint32_t depth = 0, units = 0; depth <= DEPTH; depth++) {
+  for (uint32_t depth = 0, units = 0; depth <= k->depth; depth++) {
     choice x = {.version = v, .from = from, .to = to, .depth = depth};
     if (!repeat_for(k, &x)) continue;
     if (k->units.v.n == units) break; /* there is nothing more to be repeated */
@@ -498,20 +535,26 @@ static memplan plan_again(const memplan *p) {
   memory_plan(&new);
   return new;
 }
-static void count(const state *k) {
-  recomputation *r = &k->u.s->again;
-  double all = 0, again = 0;
-  *r = (recomputation){0};
+/* Estimated cycles of all launches, and of those that run again. */
+static void cycles_of_list(const state *k, double *all, double *again) {
+  *all = *again = 0;
   for (uint32_t i = 0; i < k->list.n; i++) {
     const node *n = &k->list.v[i];
     const unit *u = unit_at(k, n->unit);
-    r->launches += n->again, again += n->again ? k->cycles[n->unit] : 0;
+    *again += n->again ? k->cycles[n->unit] : 0;
     for (uint32_t j = 0; j < u->n && !n->again; j++) {
       const launch *l = &k->launches[u->first + j];
-      all += single(u, k) ? k->cycles[n->unit]
-                          : launch_cost(k->u.s, l).cycles * (double)(l->step ? expr_typical(k->u.s->m, l->steps) : 1);
+      *all += single(u, k) ? k->cycles[n->unit]
+                           : launch_cost(k->u.s, l).cycles * (double)(l->step ? expr_typical(k->u.s->m, l->steps) : 1);
     }
   }
+}
+static void count(const state *k) {
+  recomputation *r = &k->u.s->again;
+  double all, again;
+  *r = (recomputation){0};
+  for (uint32_t i = 0; i < k->list.n; i++) r->launches += k->list.v[i].again;
+  cycles_of_list(k, &all, &again);
   r->cost = all > 0 ? again / all : 0;
 }
 /* The kernels that run again, for who wants to know. */
@@ -527,26 +570,138 @@ static void tell(const state *k, int64_t before, int64_t now) {
            "memory: %lld bytes in the arena instead of %lld: %u kernels run again, %.1f %% of the estimated time: %s%s",
            (long long)now, (long long)before, r->launches, 100 * r->cost, b.s, r->launches > n ? ", .." : "");
 }
-void program_recompute(memplan *p) {
+
+/* ---- parts of kernels -------------------------------------------------------------------------- */
+/* Is a tensor not used for a while? units: those that use it */
+static bool waits(const u32vec *units) {
+  bool long_gap = false;
+  for (uint32_t i = 1; i < units->n; i++) long_gap |= units->v[i] - units->v[i - 1] >= PART_GAP;
+  return long_gap;
+}
+/* Launches that compute a part of a kernel, behind the others, of tensors that only one launch writes and that wait. */
+static void make_parts(state *k) {
+  splan *s = k->u.s;
+  int64_t all = 0;
+  u32vec *units = NEWN(k->a, u32vec, s->buffers.n), *writers = NEWN(k->a, u32vec, s->buffers.n);
+  const uint32_t buffers = s->buffers.n;
+  for (uint32_t i = 0; i < k->u.units.n; i++)
+    for (uint32_t j = 0; j < unit_at(k, i)->uses.n; j++) {
+      const use *x = &unit_at(k, i)->uses.v[j];
+      vec_push(k->a, units[x->memory], i);
+      if (x->write) vec_push(k->a, writers[x->memory], i);
+    }
+  for (uint32_t b = 1; b < buffers; b++) all += k->u.bytes[b];
+  for (uint32_t b = 1; b < buffers; b++)
+    if (k->u.bytes[b] && !k->u.pinned[b] && k->u.bytes[b] >= all / PART_SHARE && writers[b].n == 1 && waits(&units[b]))
+      k->nparts += schedule_part(s, s->buffers.v[b].tensor);
+}
+/* Functions of parts that are not launched leave the module. */
+static void drop_functions(const splan *s, uint32_t n) {
+  lmodule *l = s->l;
+  map *used = map_new(l->a);
+  uint64_t any;
+  for (uint32_t i = 0; i < s->launches.n; i++) map_putu(used, (uint64_t)(uintptr_t)s->launches.v[i].code, 1);
+  uint32_t end = n;
+  for (uint32_t i = n; i < l->funcs.n; i++)
+    if (map_getu(used, (uint64_t)(uintptr_t)l->funcs.v[i], &any)) l->funcs.v[end++] = l->funcs.v[i];
+  l->funcs.n = end;
+}
+
+/* ---- how far ----------------------------------------------------------------------------------- */
+static int64_t highest(state *k) {
+  arena *t = arena_new(k->u.s->m->c);
+  int64_t most = 0;
+  look(k, t);
+  for (uint32_t i = 0; i < k->list.n; i++) most = max64(most, k->live[i]);
+  arena_free(t);
+  return most;
+}
+/* Does what is repeated cost no more than this part of the time? */
+static bool costs_at_most(const state *k, double part) {
+  double all, again;
+  cycles_of_list(k, &all, &again);
+  return again <= part * all;
+}
+/* What is repeated. */
+typedef struct outcome {
+  nodes list;              /* what runs, in order */
+  const version *versions; /* the versions that it uses */
+  uint32_t nversions;      /* how many */
+} outcome;
+static outcome outcome_of(state *k) {
+  return (outcome){k->list, arena_dup(k->a, k->versions.v, k->versions.n * sizeof *k->versions.v), k->versions.n};
+}
+static void restore(state *k, const outcome *x) {
+  k->list = x->list, k->versions.n = 0;
+  for (uint32_t i = 0; i < x->nversions; i++) vec_push(k->a, k->versions, x->versions[i]);
+}
+/* Can no more than `limit` be live, for that part of the time? Then that is what runs. */
+static bool reaches(state *k, const outcome *from, int64_t limit, double part) {
+  restore(k, from);
+  k->limit = limit;
+  while (costs_at_most(k, part) && improve(k)) {}
+  return costs_at_most(k, part) && !k->excess;
+}
+/* As little memory as can be had for almost no time, by bisection. */
+static int64_t lower(state *k, memplan *p) {
+  const outcome before = outcome_of(k);
+  outcome best = before;
+  const int64_t all = highest(k);
+  int64_t was, now, low = 0, most = all;
+  sym_is_int(k->u.s->m->c, p->arena_bytes, &was);
+  k->depth = NEAR_DEPTH;
+  for (int i = 0; i < BISECTIONS; i++) {
+    const int64_t limit = low + (most - low) / 2;
+    if (reaches(k, &before, limit, PRICE * (double)(all - limit) / (double)all))
+      best = outcome_of(k), most = highest(k);
+    else
+      low = limit;
+  }
+  restore(k, &best);
+  k->depth = DEPTH;
+  if (k->list.n == before.list.n) return was;
+  apply(k);
+  *p = plan_again(p);
+  if (sym_is_int(k->u.s->m->c, p->arena_bytes, &now) && now < was) return now;
+  restore(k, &before);
+  apply(k);
+  *p = plan_again(p);
+  return was;
+}
+static int64_t keep_within(state *k, memplan *p, int64_t arena_bytes) {
   splan *s = p->plan;
-  int64_t arena_bytes;
-  if (!sym_is_int(s->m->c, p->arena_bytes, &arena_bytes) || arena_bytes <= allowed(s, p)) return;
-  const int64_t before = arena_bytes;
-  state k = {.a = arena_new(s->m->c), .limit = allowed(s, p), .nbuffers = s->buffers.n, .nlaunches = s->launches.n};
-  usage_find(s, k.a, &k.u);
-  begin(&k);
-  find_plain(&k);
-  for (int round = 0; round < ROUNDS && k.limit > 0; round++) {
-    while (improve(&k)) {}
-    if (k.list.n == k.u.units.n) break; /* nothing helps */
-    apply(&k);
+  k->limit = allowed(s, p);
+  for (int round = 0; round < ROUNDS && k->limit > 0; round++) {
+    while (improve(k)) {}
+    if (k->list.n == k->nunits) break; /* nothing helps */
+    apply(k);
     *p = plan_again(p);
     if (!sym_is_int(s->m->c, p->arena_bytes, &arena_bytes)) break;
     const int64_t over = arena_bytes - allowed(s, p);
-    if (over <= 0 || k.excess > 0) break;
-    k.limit -= over;
+    if (over <= 0 || k->excess > 0) break;
+    k->limit -= over;
   }
+  return arena_bytes;
+}
+void program_recompute(memplan *p) {
+  splan *s = p->plan;
+  int64_t before;
+  if (!sym_is_int(s->m->c, p->arena_bytes, &before)) return;
+  const bool lowers = s->lowers && before > (int64_t)s->t->l2 && !EK_PLANTED("program-lower"),
+             bound = s->bound.bytes && before > allowed(s, p);
+  if (!lowers && !bound) return;
+  state k = {.a = arena_new(s->m->c), .depth = DEPTH, .nlaunches = s->launches.n};
+  const uint32_t functions = s->l->funcs.n;
+  usage_find(s, k.a, &k.u);
+  make_parts(&k);
+  k.launches = arena_dup(k.a, s->launches.v, s->launches.n * sizeof *k.launches);
+  s->launches.n = k.nlaunches, k.nbuffers = s->buffers.n;
+  usage_find(s, k.a, &k.u);
+  begin(&k);
+  find_plain(&k);
+  const int64_t now = bound ? keep_within(&k, p, before) : lower(&k, p);
   count(&k);
-  if (s->again.launches) tell(&k, before, arena_bytes);
+  if (s->again.launches) tell(&k, before, now);
+  drop_functions(s, functions);
   arena_free(k.a);
 }

@@ -40,7 +40,7 @@ static void find_memory(usage *u) {
 }
 
 /* ---- units ------------------------------------------------------------------------------------- */
-static void add_uses(const usage *u, uses *all, const launch *l) {
+void usage_add(const usage *u, const launch *l, uses *all) {
   for (uint32_t j = 0; j < l->args.n; j++) {
     const kargs *x = &l->args.v[j];
     if (!x->is_buffer || !x->buffer) continue;
@@ -62,7 +62,7 @@ static void find_units(usage *u) {
     while (l->step && i + x.n < s->launches.n && s->launches.v[i + x.n].step == l->step) x.n++;
     for (; item < l->item; item++) segment += ends_segment(m, m->blocks.v[0].items.v[item]);
     x.segment = segment;
-    for (uint32_t k = 0; k < x.n; k++) add_uses(u, &x.uses, &l[k]);
+    for (uint32_t k = 0; k < x.n; k++) usage_add(u, &l[k], &x.uses);
     vec_push(u->a, u->units, x);
     i += x.n;
   }

@@ -25,6 +25,7 @@ typedef struct usage {
   bool *pinned;     /* per buffer: something that is no launch of the root block uses it, too */
 } usage;
 void usage_find(splan *s, arena *a, usage *out);
-int64_t usage_bytes(const splan *s, uint32_t buffer); /* what it takes in the arena, or would take there */
-uint32_t usage_of(const uses *u, uint32_t memory);    /* which of them is of this memory; u->n: none is */
+void usage_add(const usage *u, const launch *l, uses *all); /* what the launch uses, to these */
+int64_t usage_bytes(const splan *s, uint32_t buffer);       /* what it takes in the arena, or would take there */
+uint32_t usage_of(const uses *u, uint32_t memory);          /* which of them is of this memory; u->n: none is */
 #endif

@@ -374,6 +374,64 @@ static void branches_in_less(void **state) {
   ek_model_close(m);
 }
 
+/* ---- without a limit ----------------------------------------------------------------------------- */
+/* Layers of a product and an activation, which the product behind it reads, and the gradient of that one's weights: the
+ * activation is computed again for it, from what the product gave, so that one tensor of a layer is kept instead of
+ * two. All layers have the same weights, so that the text is short. Not without optimisations, and not where a limit
+ * leaves room for everything. */
+enum { TALL = 512, WIDE = 384, DEEP = 5, TWICE = 2, WAYS = 3, LOWERED = 0, PLAIN = 1, ROOMY = 2 };
+static ek_model *activations(fixture *f) {
+  enum { ROOM = 1 << 21 };
+  static char text[ROOM];
+  size_t n =
+      (size_t)snprintf(text, ROOM, "graph \"activations\" ir 8 opset 17 {\n  input x0: f32[%d, %d]\n", TALL, WIDE);
+  n += (size_t)snprintf(text + n, ROOM - n, "  const w: f32[%d, %d] = [", WIDE, WIDE);
+  for (int k = 0; k < WIDE * WIDE; k++)
+    n += (size_t)snprintf(text + n, ROOM - n, "%s%g", k ? ", " : "", (double)(k * 7 % 11 - 5) / 20);
+  n += (size_t)snprintf(text + n, ROOM - n, "]\n");
+  for (int i = 0; i < DEEP; i++)
+    n += (size_t)snprintf(text + n, ROOM - n, "  h%d = MatMul(x%d, w)\n  x%d = Softsign(h%d)\n", i, i, i + 1, i);
+  snprintf(text + n, ROOM - n, "  output x%d\n}\n", DEEP);
+  return load(f, text);
+}
+static void activations_again(void **state) {
+  fixture *f = *state;
+  static float x[TALL][WIDE];
+  ek_array batch[2] = {{.name = "x0", .type = EK_FLOAT, .rank = 2, .dims = {TALL, WIDE}, .data = x, .bytes = sizeof x}};
+  ek_model *m = activations(f);
+  ek_options options = in_one_thread();
+  double loss[WAYS][TWICE];
+  batch[1] = batch[0], batch[1].name = "target";
+  for (int i = 0; i < TALL; i++)
+    for (int k = 0; k < WIDE; k++) x[i][k] = (float)((i * 5 + k * 3) % 17 - 8) / 8;
+  for (int way = 0; way < WAYS; way++) {
+    ek_train_options o;
+    ek_trainer *t = NULL;
+    ek_report report;
+    ek_memory_use use = {.size = sizeof use};
+    options.optimize = way == PLAIN ? 0 : 3;
+    ek_train_options_init(&o);
+    o.loss = "mse", o.optimizer = "sgd", o.batch = batch, o.batch_count = 2, o.options = &options;
+    if (way == ROOMY) o.memory = 1 << 30;
+    if (ek_trainer_create(m, &o, &t)) fail_msg("%s", ek_message(f->s));
+    for (int i = 0; i < TWICE; i++)
+      if (ek_trainer_step(t, batch, 2, 2, &loss[way][i])) fail_msg("%s", ek_message(f->s));
+    ek_trainer_report(t, &report);
+    ek_trainer_memory(t, &use);
+    assert_int_equal(use.repeated > 0, way == LOWERED);
+    if (way == LOWERED) {
+      assert_true(use.repeated_cost < 0.02); /* no product */
+      assert_true(number(report.memory) < (DEEP + 4) * (long long)sizeof x);
+    }
+    ek_trainer_close(t);
+  }
+  for (int i = 0; i < TWICE; i++) {
+    assert_float_equal(loss[LOWERED][i], loss[PLAIN][i], 1e-5);
+    assert_true(loss[LOWERED][i] == loss[ROOMY][i]); /* the same values, bit for bit */
+  }
+  ek_model_close(m);
+}
+
 /* A size that is found at run time is read behind other launches than the one that computes it: its memory is not
  * theirs. */
 static const char found[] = "graph \"found\" ir 13 opset 28 {\n"
@@ -415,6 +473,7 @@ int main(void) {
                                      T(too_little),
                                      T(states_are_not_read_again),
                                      T(branches_in_less),
+                                     T(activations_again),
                                      T(sizes_found_late)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
