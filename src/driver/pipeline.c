@@ -297,11 +297,10 @@ bool pipe_program(pipeline *p) {
   p->s = schedule_module(p->m, p->t, o);
   if (!p->s || diag_errors(p->c)) ctx_unwind(p->c);
   p->s->timed = p->timed, p->s->no_sharing = p->o.no_sharing, p->s->bound = p->o.bound;
-  p->s->lowers = p->m->derived && p->s->level > 0 && !p->o.bound.bytes; /* a limit may be used up */
   bool go = ran(p, PL_LOOP, "schedule", true, now_ms() - t0);
   double t1 = now_ms();
   if (go) {
-    const bool repeats = p->s->bound.bytes || p->s->lowers;
+    const bool repeats = schedule_repeats(p->s);
     /* kernels stand for them now, unless somebody asks what a launch computes from what */
     if (!p->timed && !repeats) expr_drop_values(p->m);
     const bool narrow = may_narrow(p) == ET_BF16; /* rounds by far more than short forms of functions err */

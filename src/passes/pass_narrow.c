@@ -29,6 +29,7 @@ typedef struct product {
   narrow_factor f[2]; /* factors */
   atom pairs;         /* both are read from copies in which pairs of its values lie side by side; 0: as they lie */
 } product;
+/* Points that these variables count, at typical sizes. */
 static int64_t points(pw *p, const u32vec *vars) {
   int64_t n = 1;
   for (uint32_t i = 0; i < vars->n; i++) n = sat_mul64(n, expr_typical(p->m, sym_extent(p->c, vars->v[i])));
@@ -63,8 +64,8 @@ static bool match_product(pw *p, uint32_t s, product *q, roles *out) {
   if ((r.cls != KC_CONTRACTION && (r.cls != KC_MATVEC || !r.b_const)) || !r.two || red->op != RED_SUM || red->where ||
       red->type != ET_F32 || red->acc != ET_F32 || r.a.n != 1 || r.b.n != 1)
     return false;
-  if (whole_sum(p, r.red) || (!r.b_const && !reused(p, &r)) || !pairs_pay(p, &r))
-    return false; /* whole numbers: exact as they are */
+  if (whole_sum(p, r.red)) return false; /* whole numbers: exact as they are */
+  if ((!r.b_const && !reused(p, &r)) || !pairs_pay(p, &r)) return false;
   *q = (product){.s = s, .f = {{.load = r.a.v[0]}, {.load = r.b.v[0], .constant = r.b_const}}};
   for (int i = 0; i < 2; i++) {
     narrow_factor *f = &q->f[i];

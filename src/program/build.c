@@ -257,7 +257,7 @@ program *program_build(splan *s, const char *name) {
   if (s->level > 0) program_order(s);
   if (s->threads) sym_is_atom(s->m->c, s->threads, &mem.threads);
   memory_plan(&mem);
-  if (s->bound.bytes || s->lowers) program_recompute(&mem);
+  if (schedule_repeats(s)) program_recompute(&mem);
   program *p = NEW(a, program);
   *p = (program){.c = s->m->c,
                  .a = a,

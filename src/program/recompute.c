@@ -687,7 +687,7 @@ void program_recompute(memplan *p) {
   splan *s = p->plan;
   int64_t before;
   if (!sym_is_int(s->m->c, p->arena_bytes, &before)) return;
-  const bool lowers = s->lowers && before > (int64_t)s->t->l2 && !EK_PLANTED("program-lower"),
+  const bool lowers = !s->bound.bytes && before > (int64_t)s->t->l2 && !EK_PLANTED("program-lower"),
              bound = s->bound.bytes && before > allowed(s, p);
   if (!lowers && !bound) return;
   state k = {.a = arena_new(s->m->c), .depth = DEPTH, .nlaunches = s->launches.n};

@@ -192,7 +192,6 @@ typedef struct splan {
   bool no_sharing;     /* buffers share no memory (to find a fault) */
   memory_bound bound;  /* launches are repeated until the program keeps within it, if it can */
   recomputation again; /* what is repeated */
-  bool lowers;         /* launches are repeated where that lowers the working memory and costs almost no time */
   bool timed;          /* the program tells the runtime where each launch begins and ends */
   /* nobody will ask for the weights' contents, so that they need not be compared, nor looked at */
   bool unread;
@@ -256,6 +255,8 @@ void schedule_storages(const splan *p, const launch *l, storages *all);
 void schedule_print(const splan *p, bool (*wanted)(void *env, const launch *l), void *env, sbuf *out);
 int64_t schedule_state_bytes(const splan *p);  /* bytes of all states, those that are exchanged twice */
 int64_t schedule_output_bytes(const splan *p); /* bytes of all outputs that are not those of states */
+/* Are launches repeated where that lowers the memory? To keep within a limit, or where there are derivatives. */
+static inline bool schedule_repeats(const splan *p) { return p->bound.bytes || (p->m->derived && p->level > 0); }
 /* Appends a launch that computes the tensor again from what is stored, where it comes from element-wise stages of a
  * kernel that computes more (part.c); false: there is none. */
 bool schedule_part(splan *p, tid t);
