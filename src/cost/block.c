@@ -10,6 +10,8 @@
 enum {
   ROWS_BY_ELEMENT = 2, /* elements of a sum that is read and written, for one of a row */
   CHUNK_ROWS = 512,    /* rows of a chunk, at least, where there are few chunks */
+  SMALL_CHUNK = 128,   /* rows of one where there are very few: less than this part of what a kernel is divided into */
+  FEW_CHUNKS = 4,
   L3_SHARE = 6,        /* rows that take less than this part of a fast last cache come from there in time */
   COPY_GAIN = 2,       /* times what a copy takes that it must save: the first tile waits for it, and sums for parts */
   MADE_AGAIN = 4,      /* times as many sums wait where each cut of the rows makes the panels again */
@@ -72,6 +74,34 @@ bool cost_blocks_pay(const target *t, const block_product *b) {
   return long_panels(t, b) ||
          (sat_mul64(steps, b->width) >= (int64_t)t->l1 && sat_mul64(steps, b->rows) >= near_rows(t, b));
 }
+/* Cuts of the rows, so that what waits for the next part of the sum stays near. */
+static int64_t waiting_cuts(const target *t, const block_product *b, const block_shape *s) {
+  const int64_t most = max64(1, (int64_t)t->near_cache * (b->made ? MADE_AGAIN : 1)),
+                waits = sat_mul64(sat_mul64(b->rows, s->panels * b->width), b->size);
+  return s->step * b->inner == b->depth || EK_PLANTED("cost-block") ? 1 : (waits + most - 1) / most;
+}
+/* Divides blocks of panels and cuts of rows further, until threads have chunks enough. A cut of the rows reads the
+ * panels again, and copies them where they are made; one of the panels reads the rows again: whole lines for the rows
+ * of a tile, where they lie side by side. */
+static void divide_for_threads(const target *t, const block_product *b, int64_t blocks, int64_t cuts, block_shape *s) {
+  const int64_t panels = b->lanes / b->width;
+  const double size = (double)b->size, row = b->contiguous ? fmax(size, (double)t->line / (double)b->tile_rows) : size,
+               copy = b->made ? t->copy_cost / (double)b->vector : 0,
+               rows_again = (double)b->rows * row / t->l3_bandwidth,
+               panels_again = (double)b->lanes * (size / t->l3_bandwidth + copy);
+  while (blocks * cuts < t->chunks / 2 && b->rows / (2 * cuts) >= CHUNK_ROWS) cuts *= 2;
+  while (blocks * cuts < t->chunks / FEW_CHUNKS) {
+    const bool rows_divide = b->rows / (2 * cuts) >= SMALL_CHUNK;
+    if (blocks < panels && (!rows_divide || rows_again * (double)blocks <= panels_again * (double)cuts))
+      blocks = min64(panels, 2 * blocks);
+    else if (rows_divide)
+      cuts *= 2;
+    else
+      break;
+  }
+  s->panels = (panels + blocks - 1) / blocks;
+  s->rows = ((b->rows + cuts - 1) / cuts + b->tile_rows - 1) / b->tile_rows * b->tile_rows;
+}
 block_shape cost_block(const target *t, const block_product *b) {
   const int64_t budget = (int64_t)t->l2 / 2 / b->size, first = b->depth / b->inner, full = b->lanes / b->width;
   const double best = sqrt((double)ROWS_BY_ELEMENT * (double)budget);
@@ -85,16 +115,8 @@ block_shape cost_block(const target *t, const block_product *b) {
   s.panels = max64(1, min64(full, budget / (s.step * b->inner * b->width)));
   const int64_t blocks = (full + s.panels - 1) / s.panels;
   s.panels = (full + blocks - 1) / blocks; /* as many blocks, of equal size */
+  divide_for_threads(t, b, blocks, waiting_cuts(t, b, &s), &s);
   return s;
-}
-int64_t cost_block_rows(const target *t, const block_product *b, const block_shape *s) {
-  /* bytes of sums that wait */
-  const int64_t most = max64(1, (int64_t)t->near_cache * (b->made ? MADE_AGAIN : 1)), lanes = s->panels * b->width,
-                blocks = (b->lanes + lanes - 1) / lanes, waits = sat_mul64(sat_mul64(b->rows, lanes), b->size);
-  int64_t cuts = s->step * b->inner == b->depth ? 1 : (waits + most - 1) / most;
-  if (EK_PLANTED("cost-block")) cuts = 1;
-  while (cuts * blocks < t->chunks / 2 && b->rows / (cuts + 1) >= CHUNK_ROWS) cuts++;
-  return ((b->rows + cuts - 1) / cuts + b->tile_rows - 1) / b->tile_rows * b->tile_rows;
 }
 /* Measured on Zen 4; from fewer rows on panels are better where the lines do not fall onto one another in the
  * first-level cache: with 4 rows by 9 to 60 %, with 16 to 64 by 10 to 30 % (Zen 5, matrices of 3 to 30 MB). */

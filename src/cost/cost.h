@@ -168,11 +168,11 @@ typedef struct block_product {
 typedef struct block_shape {
   int64_t step;   /* values of the outermost variable in a part */
   int64_t panels; /* panels of a block */
+  int64_t rows;   /* rows of a chunk */
 } block_shape;
 bool cost_blocks_possible(const target *t, const block_product *b); /* two panels, and sizes that can be counted */
 bool cost_blocks_pay(const target *t, const block_product *b);
 block_shape cost_block(const target *t, const block_product *b);
-int64_t cost_block_rows(const target *t, const block_product *b, const block_shape *s); /* rows of a chunk */
 /* Few rows, or none, and the lines of a run-time operand far apart: a few whole lines at a time instead of a panel. */
 enum { STREAMED_ROWS = 8 }; /* lines of a part */
 enum { MAX_STREAMED = 64 }; /* most rows */

@@ -124,14 +124,13 @@ bool kernel_blocking(kctx *k, nest *n, const accesses *acc, const choice *ch, in
   if (facts) facts->block_steps = first, facts->packs_blocks = made;
   if (directive_is(d, 0, "none") || (d && directive_is(d, d->words.n - 1, "streamed"))) return false;
   if (!cost_blocks_possible(t, &product) || (!d && !cost_blocks_pay(t, &product))) return false;
-  block_shape shape = cost_block(t, &product);
+  const block_shape shape = cost_block(t, &product);
   p->var = vars->v[0], p->step = shape.step, p->panels = shape.panels;
   if (d) follow_block(k, d, vars, first, full, p);
   if (p->step != first && p->step % product.unit)
     kernel_refuse(k, d, "%s: expected a multiple of %lld steps", d->words.v[1], (long long)product.unit);
   p->lanes = p->panels * width;
-  shape = (block_shape){p->step, p->panels};
-  p->rows = d ? stated_rows(k, d, n) : cost_block_rows(t, &product, &shape);
+  p->rows = d ? stated_rows(k, d, n) : shape.rows;
   if (made && !(sym_is_atom(k->c, sym_var(k->c, "at", sym_int(k->c, first)), &p->at) &&
                 sym_is_atom(k->c, sym_var(k->c, "block", n->npanels), &p->first)))
     ctx_bug(k->c, "schedule: blocks of one panel");

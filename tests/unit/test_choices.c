@@ -102,7 +102,8 @@ static void test_blocks(void **s) {
                      .width = 16,
                      .whole = 16,
                      .tile_rows = 6,
-                     .unit = 1};
+                     .unit = 1,
+                     .vector = 16};
   const block_shape shape = cost_block(&t, &b);
   assert_true(cost_blocks_possible(&t, &b) && cost_blocks_pay(&t, &b));
   assert_true(shape.step * shape.panels * b.width * b.size <= (int64_t)t.l2 / 2);
@@ -111,8 +112,18 @@ static void test_blocks(void **s) {
   assert_true(steps * bytes <= (int64_t)t.l1 && (steps + 1) * bytes > (int64_t)t.l1);
   b.contiguous = false;
   t.near_cache = 1 << 18; /* sums of so many bytes wait, at most, but for the rows of a tile */
-  assert_true(cost_block_rows(&t, &b, &shape) * shape.panels * b.width * b.size <=
-              (int64_t)t.near_cache + b.tile_rows * shape.panels * b.width * b.size);
+  const block_shape near = cost_block(&t, &b);
+  assert_true(near.rows * near.panels * b.width * b.size <=
+              (int64_t)t.near_cache + b.tile_rows * near.panels * b.width * b.size);
+  /* few rows and columns: chunks for the threads all the same; fewer cuts of the rows where each copies panels again */
+  b.rows = 512, b.lanes = 128, t.near_cache = 1 << 20;
+  const block_shape read = cost_block(&t, &b);
+  b.made = true;
+  const block_shape copied = cost_block(&t, &b);
+  assert_true((512 + read.rows - 1) / read.rows * ((8 + read.panels - 1) / read.panels) >= t.chunks / 4);
+  assert_true((512 + copied.rows - 1) / copied.rows * ((8 + copied.panels - 1) / copied.panels) >= t.chunks / 4);
+  assert_true(read.rows < copied.rows && copied.panels < read.panels);
+  b.made = false, b.rows = 2048, b.lanes = 2048, t.near_cache = 1 << 18;
   b.depth = 64;
   assert_false(cost_blocks_pay(&t, &b));
   /* panels made in the run, of a megabyte: where enough rows read them, and there are blocks for all threads */
