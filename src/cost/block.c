@@ -10,8 +10,8 @@
 enum {
   ROWS_BY_ELEMENT = 2, /* elements of a sum that is read and written, for one of a row */
   CHUNK_ROWS = 512,    /* rows of a chunk, at least, where there are few chunks */
-  SMALL_CHUNK = 128,   /* rows of one where there are very few: less than this part of what a kernel is divided into */
-  FEW_CHUNKS = 4,
+  SMALL_CHUNK = 128,   /* rows of one where there are still fewer: */
+  DIVIDED_CHUNKS = 4,  /* less than this part of what a kernel is divided into */
   L3_SHARE = 6,        /* rows that take less than this part of a fast last cache come from there in time */
   COPY_GAIN = 2,       /* times what a copy takes that it must save: the first tile waits for it, and sums for parts */
   MADE_AGAIN = 4,      /* times as many sums wait where each cut of the rows makes the panels again */
@@ -90,7 +90,7 @@ static void divide_for_threads(const target *t, const block_product *b, int64_t 
                rows_again = (double)b->rows * row / t->l3_bandwidth,
                panels_again = (double)b->lanes * (size / t->l3_bandwidth + copy);
   while (blocks * cuts < t->chunks / 2 && b->rows / (2 * cuts) >= CHUNK_ROWS) cuts *= 2;
-  while (blocks * cuts < t->chunks / FEW_CHUNKS) {
+  while (blocks * cuts < t->chunks / DIVIDED_CHUNKS) {
     const bool rows_divide = b->rows / (2 * cuts) >= SMALL_CHUNK;
     if (blocks < panels && (!rows_divide || rows_again * (double)blocks <= panels_again * (double)cuts))
       blocks = min64(panels, 2 * blocks);
