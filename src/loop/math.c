@@ -90,7 +90,9 @@ static lv exp_biased(xp *p, lv x, int bias) {
   bool look = to_power && !d && p->native(p->env, OP_NONE, ET_F32),
        minus = look && li(p->b->f, x)->kind == L_OP && li(p->b->f, x)->op == OP_NEG;
   if (minus) x = li(p->b->f, x)->a;
-  x = x2(p, OP_MIN, x2(p, OP_MAX, x, xf(p, x, minus ? -most : least)), xf(p, x, minus ? -least : most));
+  /* 0 where no bit is left, chosen at the end: a result below the normal numbers takes many processors 200 cycles */
+  lv none = xcmp(p, minus ? OP_GT : OP_LT, x, xf(p, x, minus ? -least : least)), zero = xf(p, x, 0);
+  x = xsel(p, none, zero, x2(p, minus ? OP_MAX : OP_MIN, x, xf(p, x, minus ? -most : most)));
   if (look) {
     q = exp_looked_up(p, x, minus, &n);
   } else if (fast(p, x)) {
@@ -103,8 +105,8 @@ static lv exp_biased(xp *p, lv x, int bias) {
     q = poly(p, r, T(exp));
     q = add(p, xfma(p, mul(p, q, r), r, r), xf(p, x, 1));
   }
-  if (to_power) return x2(p, OP_LDEXP, q, bias ? add(p, n, xf(p, n, bias)) : n);
-  return scaled(p, q, bias ? add(p, k, xi(p, k, bias)) : k);
+  if (to_power) return xsel(p, none, zero, x2(p, OP_LDEXP, q, bias ? add(p, n, xf(p, n, bias)) : n));
+  return xsel(p, none, zero, scaled(p, q, bias ? add(p, k, xi(p, k, bias)) : k));
 }
 static lv m_ldexp(xp *p, lv x, lv n) {
   n = x1(p, OP_FLOOR, n);
