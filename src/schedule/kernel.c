@@ -147,6 +147,12 @@ static packload *run_time_panel(kctx *k, nest *n, ex load, uint32_t stage, int64
   vec_push(k->a, n->packs, pl);
   return &n->packs.v[n->packs.n - 1];
 }
+/* Rows that read a panel before the next one comes: the loops between panels and tiles repeat those of a tile. */
+static int64_t panel_rows(kctx *k, const nest *n, const choice *ch) {
+  int64_t rows = kernel_extent(k, ch->row, 0);
+  for (uint32_t v = 0; v < n->inner.n; v++) rows = sat_mul64(rows, kernel_extent(k, n->inner.v[v].var, 1));
+  return rows;
+}
 /* Packs a run-time operand, or a constant of which data choose a part, if that is better than to read it where it lies:
  * it is copied, one panel at a time, when it is not contiguous, when enough rows reuse the copy (a panel read in place
  * strides over the whole operand, on few cache sets), or when an instruction wants it in groups. */
@@ -156,7 +162,7 @@ static void pack_at_run_time(kctx *k, nest *n, const access *a, const choice *ch
   const bool words = instruction_reads_words(n, a->stage, a->load),
              contiguous = words || address_coef(&k->e.view, a->address, ch->lane) == 1;
   const bool copied = !words && (by ? cost_copy_groups(kernel_extent(k, ch->row, TYPICAL_ROWS))
-                                    : !n->row.lo && cost_copy_panel(kernel_extent(k, ch->row, 0)));
+                                    : !n->row.lo && cost_copy_panel(panel_rows(k, n, ch)));
   if (!ch->row || !ch->lane_outer || a->known || (contiguous && !p && !copied)) return;
   /* a panel is packed outside the inner loops; a guard may look at them where the address does not */
   bool inside = value_uses(&k->e.view, a->load, ch->row);
