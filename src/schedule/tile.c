@@ -439,16 +439,18 @@ static int64_t own_places(const tiling *w, const access *a, const access * not) 
   }
   return n;
 }
+static bool has_places_of_its_own(const tiling *w, const access *a, const access *b) {
+  enum { MIN_PLACES = 4, MIN_PACKED = 2 }; /* few rows pay, too, where what runs along the lanes can be packed */
+  return reads_value(a) && reads_value(b) &&
+         own_places(w, a, b) >= (b->known && !a->constant ? MIN_PACKED : MIN_PLACES);
+}
 static bool is_contraction(const tiling *w) {
-  enum { MIN_PLACES = 4 };
-  bool rows = false, cols = false;
+  bool product = false;
   for (uint32_t i = 0; i < w->acc->n && w->reduces; i++)
-    for (uint32_t j = 0; j < w->acc->n; j++) { /* few rows pay, too, where what runs along the lanes can be packed */
-      const access *a = &w->acc->v[i], *b = &w->acc->v[j];
-      if (!reads_value(a) || !reads_value(b)) continue;
-      if (own_places(w, a, b) >= (b->known && !a->constant ? 2 : MIN_PLACES)) *(i < j ? &rows : &cols) = true;
-    }
-  return rows && cols;
+    for (uint32_t j = 0; j < i && !product; j++)
+      product = has_places_of_its_own(w, &w->acc->v[i], &w->acc->v[j]) &&
+                has_places_of_its_own(w, &w->acc->v[j], &w->acc->v[i]);
+  return product;
 }
 /* Is a factor of the sum a constant of few bits, with another factor for blocks of terms? */
 static bool reads_codes(const tiling *w) {
