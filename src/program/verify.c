@@ -185,7 +185,51 @@ static bool same_lanes(const linst *x, const linst *y) {
   return x->b == y->b && x->mask == y->mask && x->count == y->count && x->stride == y->stride &&
          x->type.lanes == y->type.lanes;
 }
-/* Does the kernel read parameter `old` only where, with the same index, it writes to `new` afterwards? */
+/* The elements of a load or store, of as many lanes as a number says: first, first + step, .., from where `base` points. */
+typedef struct elements {
+  lv base; /* 0: the index is a number */
+  int64_t first, step, count;
+} elements;
+static bool elements_of(const lfunc *f, const linst *x, elements *e) {
+  scalar k, n = {.i = x->type.lanes}, step = {.i = 1};
+  if (x->mask || (x->count && !loop_const(f, x->count, &n)) || (x->stride && !loop_const(f, x->stride, &step)))
+    return false;
+  *e = (elements){.base = x->b, .step = step.i, .count = min64(n.i, x->type.lanes)};
+  const linst *at = li(f, x->b);
+  if (loop_const(f, x->b, &k))
+    e->base = 0, e->first = k.i;
+  else if (at->kind == L_OP && at->op == OP_ADD && loop_const(f, at->b, &k))
+    e->base = at->a, e->first = k.i;
+  else if (at->kind == L_OP && at->op == OP_ADD && loop_const(f, at->a, &k))
+    e->base = at->b, e->first = k.i;
+  return e->step > 0;
+}
+static bool includes(const elements *e, lv base, int64_t at) {
+  const int64_t far = at - e->first;
+  return base == e->base && far >= 0 && far % e->step == 0 && far / e->step < e->count;
+}
+/* Do stores to `new` that follow in the same block write each element of a load? So where what lies side by side is
+ * loaded as vectors, and exchanged between their lanes. */
+static bool written_by_block(const lfunc *f, lv load, lv new) {
+  elements read, write;
+  bool all = elements_of(f, li(f, load), &read);
+  for (int64_t i = 0; i < read.count && all; i++) {
+    bool found = false;
+    for (uint32_t b = 1; b < f->blocks.n; b++) {
+      const lblock *block = &f->blocks.v[b];
+      uint32_t at = 0;
+      while (at < block->insts.n && block->insts.v[at] != load) at++;
+      for (; at < block->insts.n && !found; at++) {
+        const linst *y = li(f, block->insts.v[at]);
+        found = y->kind == L_STORE && y->a == new && elements_of(f, y, &write) &&
+                includes(&write, read.base, read.first + i * read.step);
+      }
+    }
+    all = found;
+  }
+  return all;
+}
+/* Does the kernel read parameter `old` only where it writes to `new` afterwards? */
 static bool reads_where_it_writes(const lfunc *f, lv old, lv new) {
   for (uint32_t v = 1; v < f->insts.n; v++) {
     const linst *x = &f->insts.v[v];
@@ -195,7 +239,7 @@ static bool reads_where_it_writes(const lfunc *f, lv old, lv new) {
       const linst *y = &f->insts.v[w];
       written = y->kind == L_STORE && y->a == new && same_lanes(x, y);
     }
-    if (!written || x->kind != L_LOAD || x->a != old) return false;
+    if (x->kind != L_LOAD || x->a != old || !(written || written_by_block(f, v, new))) return false;
   }
   return true;
 }

@@ -164,6 +164,30 @@ static void own_places(void **state) {
       ek_session_destroy(u.s);
     }
 }
+/* A weight of 16 rows and 3 columns, less a product whose lanes run along the rows: its rows are loaded side by side and
+ * exchanged between lanes, and each column is stored in steps of 3. */
+static void exchanged(void **state) {
+  (void)state;
+  static const char text[] =
+      "graph \"narrow\" {\n input w: f32[16, 3]\n input x: f32[32, 16]\n input d: f32[32, 3]\n t = Transpose(x) {perm "
+      "= [1, 0]}\n g = MatMul(t, d)\n w2 = Sub(w, g)\n output w2\n}\n";
+  const char *const states[] = {"w2=w", NULL};
+  float x[32 * 16], d[32 * 3];
+  for (int i = 0; i < 32 * 16; i++) x[i] = (float)(i % 7);
+  for (int i = 0; i < 32 * 3; i++) d[i] = (float)(i % 5);
+  for (kind k = 0; k < KINDS; k++) {
+    subject u = made(text, states, k);
+    float want[16 * 3] = {0};
+    give(u.r, "x", x, sizeof x, 32, 16), give(u.r, "d", d, sizeof d, 32, 3);
+    for (int run = 0; run < 2; run++) {
+      go(u.r);
+      for (int i = 0; i < 16 * 3; i++)
+        for (int n = 0; n < 32; n++) want[i] -= x[n * 16 + i / 3] * d[n * 3 + i % 3];
+      holds(u.r, "w", want, 16 * 3);
+    }
+    ek_session_destroy(u.s);
+  }
+}
 /* A part of a table that is updated is not the table. */
 static void a_part(void **state) {
   (void)state;
@@ -888,6 +912,7 @@ int main(void) {
       cmocka_unit_test(two_places),
       cmocka_unit_test(in_place),
       cmocka_unit_test(own_places),
+      cmocka_unit_test(exchanged),
       cmocka_unit_test(a_part),
       cmocka_unit_test(failed_runs),
       cmocka_unit_test(first_values),
