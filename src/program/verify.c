@@ -185,7 +185,7 @@ static bool same_lanes(const linst *x, const linst *y) {
   return x->b == y->b && x->mask == y->mask && x->count == y->count && x->stride == y->stride &&
          x->type.lanes == y->type.lanes;
 }
-/* The elements of a load or store, of as many lanes as a number says: first, first + step, .., from where `base` points. */
+/* The elements of a load or store whose number of lanes is known: first, first + step, .., from where `base` points. */
 typedef struct elements {
   lv base; /* 0: the index is a number */
   int64_t first, step, count;

@@ -164,7 +164,7 @@ static void own_places(void **state) {
       ek_session_destroy(u.s);
     }
 }
-/* A weight of 16 rows and 3 columns, less a product whose lanes run along the rows: its rows are loaded side by side and
+/* A weight of 16 rows and 3 columns, less a product whose lanes run along the rows: its rows are loaded side by side,
  * exchanged between lanes, and each column is stored in steps of 3. */
 static void exchanged(void **state) {
   (void)state;
