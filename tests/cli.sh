@@ -78,6 +78,7 @@ e 1 'pdp11' "check $digits --target pdp11"
 e 2 'no data: the ranges of tensors are measured' "quantize $digits -o $work/q.onnx"
 e 2 '-o OUT.onnx is missing' "quantize $digits --data $all"
 e 1 "cannot open '$work/none.npz'" "quantize $digits --data $work/none.npz -o $work/q.onnx"
+e 2 '--percentile is for --method percentile' "quantize $digits --data $all --percentile 99 -o $work/q.onnx"
 e 2 'bad value for --method: minmax.percentile.entropy.mse.gptq is expected' "quantize $digits --method kl"
 e 2 'exclude cnov1: the model has no node of that name; did you mean conv1' \
   "quantize $digits --data $all --exclude cnov1 -o $work/q.onnx"

@@ -123,7 +123,7 @@ typedef struct cli {
   double rtol;               /* --rtol: allowed relative difference */
   double atol;               /* --atol: allowed absolute difference */
   double seconds;            /* --seconds: time to measure */
-  double percentile;         /* --percentile: 0 to 100 */
+  double percentile;         /* --percentile: 0 to 100; NAN: not given */
   bool tolerances;           /* --rtol or --atol was given */
   bool eval;                 /* --eval */
   bool passes_eval;          /* --eval-passes */

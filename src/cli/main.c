@@ -1,6 +1,7 @@
 /* The program: finds the subcommand, runs it, and turns its end into an exit code. */
 #include "cli/cli.h"
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -246,7 +247,7 @@ static int guarded(ctx *c, ek_session *s, int argc, char **argv) {
                .atol = 1e-4,
                .seconds = 3,
                .warmup = 1,
-               .percentile = 99.999,
+               .percentile = NAN,
                .train = {.optimizer = "adamw",
                          .schedule = "constant",
                          .lr = 0.001,

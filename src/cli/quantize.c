@@ -203,10 +203,13 @@ int cmd_quantize(cli *k) {
     return fail_text(
         k, EK_USAGE,
         arena_fmt(k->a, "error: --smooth %s: auto, or a number above 0 and at most 1, is expected", k->smooth));
+  if (!isnan(k->percentile) && k->method != EK_QUANTIZE_PERCENTILE)
+    return fail_text(k, EK_USAGE, "error: --percentile is for --method percentile; give both, or neither");
   vec_push(k->a, k->exclude, NULL);
   o.options = &compile, o.samples = data ? data_samples(data) : 0, o.sample = data_sample, o.sample_user = data;
-  o.method = (ek_quantize_method)k->method, o.percentile = k->percentile, o.per_channel = k->per_channel,
-  o.only_faster = k->only_faster, o.correct_bias = !k->keep_bias;
+  o.method = (ek_quantize_method)k->method, o.per_channel = k->per_channel, o.only_faster = k->only_faster,
+  o.correct_bias = !k->keep_bias;
+  if (!isnan(k->percentile)) o.percentile = k->percentile;
   o.exclude = k->exclude.v;
   o.scheme = (ek_quantize_scheme)k->scheme, o.bits = k->bits ? k->bits : o.bits;
   o.block_size = k->block_size ? k->block_size : o.block_size;
