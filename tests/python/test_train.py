@@ -285,6 +285,19 @@ class Fit(unittest.TestCase):
         p.w, p.b = t.state_dict()["w.ema"], mean
         self.assertAlmostEqual(loss, p.loss(d["x"], d["target"]))
 
+    def test_settled(self):
+        """What no gradient reaches any more has moments of 0, not ever smaller ones."""
+        for optimizer, places in (("momentum", "V"), ("adam", "M"), ("adamw", "M"), ("lion:beta2=0.9", "M")):
+            batch = data(8)
+            t = Trainer(LINEAR, loss="mse", optimizer=optimizer, batch=batch)
+            t.step(batch, lr=1e-3)
+            batch["x"][:, 0] = 0
+            for _ in range(1000):
+                t.step(batch, lr=1e-3)
+            moments = t.state_dict()["w.%s" % places]
+            self.assertEqual(moments[0], 0, optimizer)
+            self.assertTrue((moments[1:] != 0).all(), optimizer)
+
     def test_standardize(self):
         """It is part of a step, of the evaluation and of what is saved."""
         d = data(8)
