@@ -9,9 +9,9 @@
 
 enum {
   ROWS_BY_ELEMENT = 2, /* elements of a sum that is read and written, for one of a row */
-  CHUNK_ROWS = 512,    /* rows of a chunk, at least, where there are less than half of target.chunks */
-  SMALL_CHUNK = 128,   /* the same where there is less than one of so many (DIVIDED_CHUNKS) of them */
-  DIVIDED_CHUNKS = 4,  /* a kernel has a chunk, at least, for so many of target.chunks */
+  CHUNK_ROWS = 512,    /* rows of a chunk, at least, that is divided for half of target.chunks */
+  SMALL_CHUNK = 128,   /* rows of a chunk, at least, that is divided for a part of target.chunks: */
+  DIVIDED_CHUNKS = 4,  /* one in so many */
   L3_SHARE = 6,        /* rows that take less than this part of a fast last cache come from there in time */
   COPY_GAIN = 2,       /* times what a copy takes that it must save: the first tile waits for it, and sums for parts */
   MADE_AGAIN = 4,      /* times as many sums wait where each cut of the rows makes the panels again */

@@ -208,22 +208,26 @@ static bool includes(const elements *e, lv base, int64_t at) {
   const int64_t far = at - e->first;
   return base == e->base && far >= 0 && far % e->step == 0 && far / e->step < e->count;
 }
-/* Do stores to `new` that follow in the same block write each element of a load? So where what lies side by side is
- * loaded as vectors, and exchanged between their lanes. */
+/* The block of an instruction, and its place there. */
+static const lblock *block_of(const lfunc *f, lv v, uint32_t *at) {
+  for (uint32_t b = 1; b < f->blocks.n; b++)
+    for (*at = 0; *at < f->blocks.v[b].insts.n; ++*at)
+      if (f->blocks.v[b].insts.v[*at] == v) return &f->blocks.v[b];
+  return NULL;
+}
+/* Do stores to `new` that follow in the same block write each element of a load? Rows of a few columns are loaded side
+ * by side, and exchanged between the lanes. */
 static bool written_by_block(const lfunc *f, lv load, lv new) {
   elements read, write;
-  bool all = elements_of(f, li(f, load), &read);
-  for (int64_t i = 0; i < read.count && all; i++) {
+  uint32_t from;
+  const lblock *block = block_of(f, load, &from);
+  bool all = block && elements_of(f, li(f, load), &read);
+  for (int64_t i = 0; all && i < read.count; i++) {
     bool found = false;
-    for (uint32_t b = 1; b < f->blocks.n; b++) {
-      const lblock *block = &f->blocks.v[b];
-      uint32_t at = 0;
-      while (at < block->insts.n && block->insts.v[at] != load) at++;
-      for (; at < block->insts.n && !found; at++) {
-        const linst *y = li(f, block->insts.v[at]);
-        found = y->kind == L_STORE && y->a == new && elements_of(f, y, &write) &&
-                includes(&write, read.base, read.first + i * read.step);
-      }
+    for (uint32_t at = from + 1; at < block->insts.n && !found; at++) {
+      const linst *y = li(f, block->insts.v[at]);
+      found = y->kind == L_STORE && y->a == new && elements_of(f, y, &write) &&
+              includes(&write, read.base, read.first + i * read.step);
     }
     all = found;
   }
