@@ -60,7 +60,7 @@ tier accuracy "$here/accuracy.sh" -b "$build"
 tier peers "$here/peers.sh" -b "$build" -j "$jobs" -n 4
 many= # instances of each definition
 [ "$fuzz" = -f ] || many="-n 100 -s 1000"
-tier gradients "$here/gradients.sh" -b "$build" $many
+tier gradients "$here/gradients.sh" -b "$build" -j "$jobs" $many
 tier planted "$here/planted.sh" -b "$build" -j "$jobs"
 [ "$fuzz" = -f ] || tier found "$here/planted.sh" -b "$build" -j "$jobs" -r 6
 tier train "$here/train.sh" -k 20 -b "$build"

@@ -142,6 +142,7 @@ double cost_lane(double saved, int64_t extent, uint32_t lanes, bool reduced, uin
 #define LANE_MIN_SAVED (-1e-6) /* cycles that a variable must save; else lanes are not used */
 /* are so few lanes of a vector used that a variable of the sum had better run along them? */
 bool cost_few_lanes(int64_t extent, uint32_t lanes);
+bool cost_half_idle(int64_t extent, uint32_t lanes); /* the same, where no operand is a constant, packed for them */
 /* Is a matrix that so many rows of each step of a recurrence share transposed before the first step? With fewer rows
  * the sum runs along the lanes. */
 bool cost_transposes_once(int64_t rows, int64_t steps);
@@ -196,6 +197,9 @@ typedef struct summed_parts {
 } summed_parts;
 /* parts of the sum, at least, so that what one reads stays in the second-level cache; 1 where that does not pay */
 int64_t cost_sum_parts(const target *t, const summed_parts *s);
+/* Parts of a sum over `steps` terms for each of `points` results, which threads can divide into so many blocks: 1 where
+ * these are enough, or the work is short. */
+int64_t cost_row_sum_parts(const target *t, int64_t blocks, int64_t steps, int64_t points);
 bool cost_copy_panel(int64_t rows);
 /* the same, where an instruction of the target wants the panel in groups */
 bool cost_copy_groups(int64_t rows);

@@ -87,4 +87,5 @@ bool cost_transposes_once(int64_t rows, int64_t steps) {
   return rows >= SOME_ROWS && steps > 1 && !EK_PLANTED("cost-transposes");
 }
 bool cost_few_lanes(int64_t extent, uint32_t lanes) { return extent >= 0 && extent * 4 <= lanes; }
+bool cost_half_idle(int64_t extent, uint32_t lanes) { return extent >= 0 && extent * 2 <= lanes; }
 bool cost_short_row(int64_t extent) { return extent < SHORT_ROW; }

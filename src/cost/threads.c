@@ -21,7 +21,8 @@ enum {
   SHARED_LANES = 128,     /* lanes of a block that nests share */
   SHARED_VALUES = 256,    /* values of one where there is neither, if there are more than twice as many */
   TWO_ROWS = 4,           /* rows of the second of two variables: several chunks where there are more than two tiles */
-  ENOUGH_BLOCKS = 4,      /* blocks of a product that keep a machine's threads busy */
+  ENOUGH_BLOCKS = 4,      /* blocks of columns that keep a machine's threads busy */
+  ROW_PARTS = 16,         /* parts of a long sum that has fewer */
   LANE_PARTS = 8,         /* parts that its lanes are divided into otherwise */
   LANE_VECTORS = 4        /* vectors of a part, at least: enough sums in flight */
 };
@@ -67,6 +68,10 @@ int64_t cost_lane_part(int64_t lanes, uint32_t vector, int64_t blocks, int64_t w
   return cost_enough_blocks(blocks) || part >= whole ? whole : part;
 }
 bool cost_enough_blocks(int64_t blocks) { return blocks >= ENOUGH_BLOCKS; }
+int64_t cost_row_sum_parts(const target *t, int64_t blocks, int64_t steps, int64_t points) {
+  const bool few = !cost_enough_blocks(blocks) && cost_serial_too_long(t, steps, sat_mul64(steps, points));
+  return few && !EK_PLANTED("cost-row-parts") ? ROW_PARTS : 1;
+}
 int64_t cost_blocks_of_rows(int64_t rows) { return rows / SHARED_ROWS; }
 int64_t cost_handed_rows(const target *t, int64_t bytes, int64_t tile_rows) {
   return max64((int64_t)t->l2 / 4 / max64(1, bytes) / tile_rows * tile_rows, tile_rows);

@@ -36,9 +36,23 @@ static void fit_where(fuser *f) {
   f->cls = arena_grow(f->a, f->cls, f->nwhere * sizeof *f->cls, cap * sizeof *f->cls);
   f->nwhere = cap;
 }
+static bool made_here(fuser *f, const u32vec *factors) {
+  const ex_node *n = factors->n == 1 ? exn(f->m, factors->v[0]) : NULL;
+  const uint32_t s = n && n->kind == EX_LOAD ? producer_of(f->m, n->tensor) : 0;
+  return s && xs(f->m, s - 1)->block == f->block;
+}
+/* Are these sums of rows that the block makes, weighted by numbers that it does not make? Such a sum goes with what
+ * else reads the rows. */
+static bool weighs_rows(fuser *f, uint32_t s) {
+  roles r;
+  if (!expr_roles(f->m, s, f->a, &r) || !r.two || r.window) return false;
+  const u32vec *rows = r.row.n ? &r.a : &r.b, *weights = r.row.n ? &r.b : &r.a;
+  return made_here(f, rows) && !made_here(f, weights) && f->p->readers.v[exn(f->m, rows->v[0])->tensor].n > 1;
+}
 kernel_class fuse_class(fuser *f, uint32_t s) {
   fit_where(f);
   if (!f->cls[s]) f->cls[s] = expr_class(f->m, s);
+  if (f->cls[s] == KC_MATVEC && weighs_rows(f, s) && !EK_PLANTED("kernels-weighted")) f->cls[s] = KC_ROW;
   return f->cls[s];
 }
 atom fuse_canon(fuser *f, atom v) {
@@ -427,7 +441,7 @@ static void fuse_nested(fuser *f, uint32_t b) {
 bool pass_kernels(pw *p) {
   emodule *m = p->m;
   m->kernels.n = 0;
-  fuser f = {.p = p, .m = m, .c = p->c, .a = p->a, .canon = map_new(p->a)};
+  fuser f = {.p = p, .m = m, .c = p->c, .a = p->a, .canon = map_new(p->a), .lane = expr_lanes(p), .nlane = m->stages.n};
   fuse_nested(&f, 0);
   p->pend.n = 0; /* copies stand where their kernels do */
   pass_flush(p);

@@ -51,6 +51,10 @@ typedef struct fuser {
   VEC(fnode) k;
   /* per stage: 1 + its node; 0: it is not in this block, or has no node so far */
   uint32_t *where;
+  /* per stage of those that the pass began with: its variable that runs along the lanes (expr_lanes) */
+  const atom *lane;
+  /* number of elements of `lane` */
+  uint32_t nlane;
   /* number of elements of `where` */
   uint32_t nwhere;
   /* tensors of branches and loops -> node */

@@ -74,7 +74,15 @@ joint fuse_try(fuser *f, uint32_t s, uint32_t k) {
   return j;
 }
 
-/* bytes of a stage's values that belong to one point of `outer` */
+/* Points of `outer` that are computed at once where s, whose variables var[0..n-1] are called `to`, belongs to it. */
+static int64_t points_at_once(fuser *f, uint32_t s, const u32vec *outer, const atom *var, const atom *to, uint32_t n) {
+  const atom v = s < f->nlane ? f->lane[s] : 0;
+  atom shared = fuse_canon(f, v);
+  for (uint32_t i = 0; i < n; i++)
+    if (var[i] == v) shared = to[i];
+  return v && vec_has(outer, shared) ? expr_lane_points(f->p, v) : 1;
+}
+/* bytes of a stage's values that belong to these points */
 static int64_t private_bytes(fuser *f, uint32_t s, const u32vec *outer, const atom *var, const atom *to, uint32_t n) {
   u32vec vars = {0}, mine = {0};
   stage_vars(f->m, s, f->a, &vars);
@@ -84,12 +92,17 @@ static int64_t private_bytes(fuser *f, uint32_t s, const u32vec *outer, const at
       if (var[k] == vars.v[i]) cv = to[k];
     if (!vec_has(outer, cv)) vec_push(f->a, mine, vars.v[i]);
   }
-  int64_t b = fuse_extent(f, &mine), e = et_bytes(xt(f->m, xs(f->m, s)->tensor)->type), r;
-  return mul64(b, e, &r) ? r : INT64_MAX;
+  return sat_mul64(fuse_bytes(f, s, &mine), points_at_once(f, s, outer, var, to, n));
 }
 static bool cyclic(fuser *f, const u32vec *deps, uint32_t k) { /* would k come to depend on itself? */
   for (uint32_t i = 0; i < deps->n; i++)
     if (deps->v[i] != k && depends(f, deps->v[i], k)) return !EK_PLANTED("kernels");
+  return false;
+}
+/* Would k wait for something that it does not wait for by itself? */
+static bool waits_for_more(fuser *f, const u32vec *deps, uint32_t k) {
+  for (uint32_t i = 0; i < deps->n; i++)
+    if (deps->v[i] != k && !depends(f, k, deps->v[i])) return !EK_PLANTED("kernels-waiting");
   return false;
 }
 static bool reads_member(fuser *f, uint32_t s, uint32_t k) {
@@ -127,24 +140,39 @@ static bool late_reads(fuser *f, uint32_t s, uint32_t k) { /* k computes a size 
   return false;
 }
 
-/* operations of a kernel's reductions and stores, all points together */
+/* operations of a reduction, or stores, all points together */
+static int64_t stage_work(fuser *f, uint32_t s) {
+  const int64_t points = expr_typical(f->m, stage_points(f->m, s));
+  if (!stage_is_reduce(f->p, s)) return points;
+  const ex_node r = *exn(f->m, xs(f->m, s)->value);
+  u32vec vs = {(uint32_t *)(uintptr_t)r.args, r.nargs, r.nargs};
+  return sat_mul64(points, fuse_extent(f, &vs));
+}
 static int64_t kernel_work(fuser *f, const fnode *n) {
-  int64_t sum = 0;
-  for (uint32_t i = 0; i < n->st.n; i++) {
-    int64_t w = expr_typical(f->m, stage_points(f->m, n->st.v[i])), t;
-    if (stage_is_reduce(f->p, n->st.v[i])) {
-      ex_node r = *exn(f->m, xs(f->m, n->st.v[i])->value);
-      u32vec vs = {(uint32_t *)(uintptr_t)r.args, r.nargs, r.nargs};
-      if (!mul64(w, fuse_extent(f, &vs), &t)) return INT64_MAX;
-      w = t;
-    }
-    if (!add64(sum, w, &sum)) return INT64_MAX;
-  }
-  return sum;
+  int64_t work = 0;
+  for (uint32_t i = 0; i < n->st.n; i++)
+    if (!add64(work, stage_work(f, n->st.v[i]), &work)) return INT64_MAX;
+  return work;
 }
 static bool loses_parallelism(fuser *f, const fnode *n, const u32vec *outer) {
   return fuse_extent(f, outer) == 1 && n->outer.n &&
          cost_serial_too_long(f->p->t, fuse_extent(f, &n->outer), kernel_work(f, n));
+}
+/* Would so much work at so many points be left with a few blocks of `outer`, so many points of which are computed at
+ * once? */
+static bool in_few_blocks(fuser *f, const u32vec *outer, int64_t at_once, int64_t points, int64_t work) {
+  const int64_t blocks = fuse_extent(f, outer) / at_once;
+  return at_once > 1 && points / at_once > blocks && !cost_enough_blocks(blocks) &&
+         cost_serial_too_long(f->p->t, points, work);
+}
+/* Does the stage, or the kernel that it joins, lose points that threads divide, since columns run along the lanes? */
+static bool loses_blocks(fuser *f, uint32_t s, const fnode *n, const joint *j) {
+  const int64_t points = expr_typical(f->m, stage_points(f->m, s));
+  int64_t at_once = points_at_once(f, s, &j->outer, j->var, j->to, j->n);
+  if (in_few_blocks(f, &j->outer, at_once, points, stage_work(f, s))) return true;
+  for (uint32_t i = 0; i < n->st.n; i++)
+    at_once = max64(at_once, points_at_once(f, n->st.v[i], &j->outer, NULL, NULL, 0));
+  return in_few_blocks(f, &j->outer, at_once, fuse_extent(f, &n->outer), kernel_work(f, n));
 }
 /* Is one of these variables a batch of the leading product? Neither operand's elements would serve more than one of
  * the tiles that stay in registers together. */
@@ -187,6 +215,7 @@ static const char *remark_light(fuser *f, uint32_t s, kernel_class c, const fnod
   for (uint32_t i = 0; i < n->st.n; i++) loc = max64(loc, private_bytes(f, n->st.v[i], &j->outer, NULL, NULL, 0));
   if (loc > (int64_t)f->p->cache_bytes) return "row larger than cache";
   if (loses_parallelism(f, n, &j->outer)) return "loses all parallelism";
+  if (loses_blocks(f, s, n, j)) return "few blocks of columns";
   return NULL;
 }
 
@@ -415,6 +444,20 @@ static bool has_siblings(fuser *f, uint32_t s) {
   for (uint32_t i = 0; i < r->n && all; i++) all = is_piece(f, r->v[i]);
   return all || is_piece(f, s);
 }
+/* Heavy kernels first, then those that s has a loop in common with, then the latest. */
+static void sort_deps(fuser *f, uint32_t s, u32vec *deps) {
+  enum { HEAVY = 2, LOOP = 1 };
+  uint8_t *rank = NEWN(f->a, uint8_t, deps->n + 1);
+  for (uint32_t i = 0; i < deps->n && deps->n > 1; i++) {
+    rank[i] = heavy(f->k.v[deps->v[i]].cls) ? HEAVY : fuse_try(f, s, deps->v[i]).outer.n ? LOOP : 0;
+    for (uint32_t k = i; k > 0; k--) {
+      if (rank[k - 1] > rank[k] || (rank[k - 1] == rank[k] && deps->v[k - 1] > deps->v[k])) break;
+      const uint32_t d = deps->v[k];
+      const uint8_t r = rank[k];
+      deps->v[k] = deps->v[k - 1], deps->v[k - 1] = d, rank[k] = rank[k - 1], rank[k - 1] = r;
+    }
+  }
+}
 void fuse_stage(fuser *f, uint32_t s) {
   kernel_class c = fuse_class(f, s);
   u32vec deps = {0};
@@ -423,13 +466,7 @@ void fuse_stage(fuser *f, uint32_t s) {
     return;
   }
   fuse_deps(f, s, &deps);
-  for (uint32_t i = 1; i < deps.n; i++) /* heavy kernels first, then the latest */
-    for (uint32_t k = i; k > 0; k--) {
-      bool ha = heavy(f->k.v[deps.v[k - 1]].cls), hb = heavy(f->k.v[deps.v[k]].cls);
-      if (ha > hb || (ha == hb && deps.v[k - 1] > deps.v[k])) break;
-      uint32_t t = deps.v[k];
-      deps.v[k] = deps.v[k - 1], deps.v[k - 1] = t;
-    }
+  sort_deps(f, s, &deps);
   for (uint32_t i = 0; i < deps.n; i++) {
     uint32_t k = deps.v[i];
     const fnode *n = &f->k.v[k];
@@ -446,6 +483,7 @@ void fuse_stage(fuser *f, uint32_t s) {
     if (!why && n->st.n >= FUSE_MEMBERS) why = "too many stages";
     if (!why && late_reads(f, s, k)) why = "needs a size computed there";
     if (!why && cyclic(f, &deps, k)) why = "cycle";
+    if (!why && j.n && !j.outer.n && waits_for_more(f, &deps, k)) why = "no common index, and waits for more";
     if (!why) why = heavy(n->cls) ? remark_heavy(f, c, n, &j) : remark_light(f, s, c, n, &j);
     if (!why && !heavy(n->cls) && !j.identity && has_siblings(f, s)) why = "goes with the other pieces";
     if (why) {

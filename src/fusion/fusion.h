@@ -44,6 +44,11 @@
 struct pw;
 bool pass_kernels(struct pw *p); /* the last pass: stages are grouped into kernels */
 
+/* ---- variables that run along the lanes (lanes.c) -------------------------------------------- */
+/* per stage: the variable of it or of its reduction that does, as far as columns of contractions tell; 0: none */
+atom *expr_lanes(struct pw *p);
+int64_t expr_lane_points(struct pw *p, atom lane); /* values of it that a kernel computes at once; 1 where it is 0 */
+
 /* ---- roles of the variables of a reduction --------------------------------------------------- */
 typedef struct roles {
   ex red;           /* the reduction node (the stage's value) */

@@ -8,9 +8,13 @@
  * What the parts have is added up at the end:
  *   P[p, m, c, k] = sum[n in part p, o] X[n, c, o + k] * D[n, m, o]        G[m, c, k] = sum[p] P[p, m, c, k]
  * Products of matrices, in which nothing counts windows, are blocked where they are computed (schedule/blocking.c).
+ *
+ * And a long sum with a value for each of a few columns, which lie side by side, such as the mean of a channel over
+ * all places of all images: threads have a block or two of columns to divide. They divide the parts.
  * Needs inlined values.
  */
 #include "cost/cost.h"
+#include "fusion/fusion.h"
 #include "passes/pass.h"
 
 enum {
@@ -80,6 +84,15 @@ static bool describe(pw *p, uint32_t s, const ex_node *red, summed_parts *x) {
   }
   return windows && nfree >= LEAST_FREE && x->steps * x->results > 0;
 }
+/* Parts of a sum that is no product and has a value for each of a few columns; 1 where it has not. */
+static int64_t parts_of_columns(pw *p, uint32_t s, const ex_node *red, atom lane) {
+  roles r;
+  int64_t steps = 1;
+  const int64_t results = sym_int_or(p->c, stage_points(p->m, s), 0);
+  if (!lane || !results || !stage_has_var(p->m, s, lane) || !expr_roles(p->m, s, p->a, &r) || r.cls != KC_ROW) return 1;
+  for (uint32_t i = 0; i < red->nargs; i++) steps = sat_mul64(steps, values(p, red->args[i]));
+  return cost_row_sum_parts(p->t, results / expr_lane_points(p, lane), steps, results);
+}
 /* How many parts of equal length: so many at least. */
 static int64_t equal_parts(int64_t terms, int64_t least) {
   while (least < terms && terms % least) least++;
@@ -110,24 +123,25 @@ static ex sums_of_parts(pw *p, uint32_t s, ex_node red, int64_t n, const u32vec 
                   reduced.n ? expr_reduce(m, RED_SUM, reduced.v, reduced.n, 0, body, 0, t, t) : body, "parts", &load);
   return load;
 }
-static bool in_parts(pw *p, uint32_t s) {
+static bool in_parts(pw *p, uint32_t s, atom lane) {
   emodule *m = p->m;
   const ex_node red = *exn(m, xs(m, s)->value);
   summed_parts x;
   if (xs(m, s)->recurrence || xs(m, s)->updates.n || red.kind != EX_REDUCE || red.op != RED_SUM || red.where ||
-      red.type != red.acc || et_kind((etype)red.acc) != K_FLOAT || !describe(p, s, &red, &x))
+      red.type != red.acc || et_kind((etype)red.acc) != K_FLOAT)
     return false;
-  int64_t n = equal_parts(x.terms, cost_sum_parts(p->t, &x));
+  const bool products = describe(p, s, &red, &x);
+  int64_t n =
+      equal_parts(values(p, red.args[0]), products ? cost_sum_parts(p->t, &x) : parts_of_columns(p, s, &red, lane));
   if (n < 2 || !pass_spend(p)) return false;
   u32vec results = {0};
   atom part;
   expr_vars(m, xs(m, s)->value, p->a, &results);
   ex load = sums_of_parts(p, s, red, n, &results, &part);
-  if (n > WRITTEN_OUT) { /* groups of parts, of which there are few */
-    const int64_t groups = equal_parts(n, 2);
-    const ex all = expr_reduce(m, RED_SUM, &part, 1, 0, load, 0, (etype)red.acc, (etype)red.acc);
-    load = sums_of_parts(p, s, *exn(m, all), n = groups, &results, &part);
-  }
+  const ex all = expr_reduce(m, RED_SUM, &part, 1, 0, load, 0, (etype)red.acc, (etype)red.acc);
+  if (!products) return pass_set(p, s, all), true;
+  if (n > WRITTEN_OUT) /* groups of parts, of which there are few */
+    load = sums_of_parts(p, s, *exn(m, all), n = equal_parts(n, 2), &results, &part);
   ex sum = 0;
   for (int64_t i = 0; i < n; i++) {
     const sz at = sym_int(p->c, i);
@@ -140,8 +154,9 @@ static bool in_parts(pw *p, uint32_t s) {
 bool pass_parts(pw *p) {
   u32vec order = {0};
   bool any = false;
+  const atom *lanes = expr_lanes(p);
   pass_order(p, &order);
-  for (uint32_t i = 0; i < order.n; i++) any |= in_parts(p, order.v[i]);
+  for (uint32_t i = 0; i < order.n; i++) any |= in_parts(p, order.v[i], lanes[order.v[i]]);
   if (any) pass_flush(p);
   return any;
 }

@@ -35,6 +35,8 @@ const expr_pass expr_passes[] = {
     {"views", pass_views, 1, false, "stages that only move data are read through. Needs hoist (cheaper) and simplify"},
     {"dce", pass_dce, 1, false, "views nobody reads go"},
     {"inline", pass_inline, 1, false, "element-wise stages with one reader become part of it. Needs hoist"},
+    {"invariant", pass_invariant, 1, true,
+     "factors that stay the same while a sum runs leave it; deviations from an average add up to 0. Needs inline"},
     {"cse", pass_cse, 1, false, "equal stages become one"},
     {"scale", pass_scale, 1, false, "constant factors go into weights. Needs inline"},
     {"fold", pass_fold, 1, false, "what became constant is computed"},

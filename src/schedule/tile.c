@@ -266,12 +266,50 @@ static bool shared_stays(index_view *iv, const accesses *acc, const choice *ch, 
   }
   return cost_fits_half_l1(iv->p->t, bytes);
 }
+/* Elements that all results read of the operands, tiles of rows together. */
+static double read_by_rows(index_view *iv, const accesses *acc, const u32vec *domain, atom row) {
+  double sum = 0;
+  for (uint32_t i = 0; i < acc->n; i++) {
+    const access *a = &acc->v[i];
+    if (!a->leader || a->store) continue;
+    const tensor *t = xt(iv->m, a->t);
+    double n = 1;
+    for (uint32_t d = 0; d < t->rank; d++) n *= (double)sym_int_or(iv->c, t->shape[d], TYPICAL_EXTENT);
+    for (uint32_t d = 0; d < domain->n; d++) {
+      const double ext = (double)view_extent(iv->c, sym_extent(iv->c, domain->v[d]), TYPICAL_EXTENT);
+      if (!address_uses(iv, a->address, domain->v[d])) n *= domain->v[d] == row ? ceil(ext / HORIZONTAL_ROWS) : ext;
+    }
+    sum += n;
+  }
+  return sum;
+}
+/* The variable of the rows, and the number of its values: the longest beside constants, else the one with which least
+ * is read. */
+static int64_t horizontal_rows(index_view *iv, const accesses *acc, const u32vec *domain, bool constants, atom *row) {
+  int64_t rows = HORIZONTAL_ROWS / 2;
+  double least = INFINITY;
+  for (uint32_t d = 0; d < domain->n; d++) {
+    bool shares = false, reads = false, bad = false;
+    const int64_t ext = view_extent(iv->c, sym_extent(iv->c, domain->v[d]), -1);
+    for (uint32_t i = 0; i < acc->n; i++) {
+      const access *a = &acc->v[i];
+      int64_t q = a->leader && !a->store ? address_coef(iv, a->address, domain->v[d]) : 0;
+      if (!a->leader || a->store) continue;
+      shares |= a->constant == constants && q == 0, reads |= !a->constant && q > 0;
+      bad |= a->constant ? q != 0 : q < 0;
+    }
+    if (!shares || !reads || bad || ext <= (constants ? rows : HORIZONTAL_ROWS / 2)) continue;
+    const double all = constants ? 0 : read_by_rows(iv, acc, domain, domain->v[d]);
+    if (constants || all < least) *row = domain->v[d], rows = ext, least = all;
+  }
+  return rows;
+}
 /* A variable of the sum along the lanes, where what is computed lies in steps of one, and rows that share what is
- * constant. */
+ * constant; with `idle` lanes otherwise, also another operand. */
 static bool choose_horizontal(index_view *iv, const accesses *acc, const u32vec *domain, const u32vec *red, uint32_t L,
-                              choice *ch) {
+                              bool idle, choice *ch) {
   choice to = {.mr = 1, .nv = 1, .lane_reduced = true, .saved = ch->saved, .lanes = ch->lanes};
-  int64_t longest = L - 1, rows = HORIZONTAL_ROWS / 2;
+  int64_t longest = L - 1, rows = 0;
   for (uint32_t r = 0; r < red->n; r++) {
     int64_t ext = view_extent(iv->c, sym_extent(iv->c, red->v[r]), -1);
     bool ok = ext > longest;
@@ -283,18 +321,7 @@ static bool choose_horizontal(index_view *iv, const accesses *acc, const u32vec 
     }
     if (ok) to.lane = red->v[r], longest = ext;
   }
-  for (uint32_t d = 0; d < domain->n && to.lane; d++) {
-    bool shares = false, reads = false, bad = false;
-    int64_t ext = view_extent(iv->c, sym_extent(iv->c, domain->v[d]), -1);
-    for (uint32_t i = 0; i < acc->n; i++) {
-      const access *a = &acc->v[i];
-      int64_t q = a->leader && !a->store ? address_coef(iv, a->address, domain->v[d]) : 0;
-      if (!a->leader || a->store) continue;
-      shares |= a->constant && q == 0, reads |= !a->constant && q > 0;
-      bad |= a->constant ? q != 0 : q < 0;
-    }
-    if (shares && reads && !bad && ext > rows) to.row = domain->v[d], rows = ext;
-  }
+  if (to.lane) rows = horizontal_rows(iv, acc, domain, !idle, &to.row);
   if (!to.row) return false;
   to.mr = (uint32_t)min64(HORIZONTAL_ROWS, rows);
   *ch = to;
@@ -641,13 +668,19 @@ static void choose_lane(const tiling *w, choice *ch) {
   }
   ch->saved = ch->lane ? best : 0;
 }
+/* Would half of the lanes be idle, in a product of what is computed in each run? */
+static bool half_idle(const tiling *w, int64_t lane_ext) {
+  for (uint32_t i = 0; i < w->acc->n; i++)
+    if (w->acc->v[i].leader && !w->acc->v[i].store && w->acc->v[i].constant) return false;
+  return w->contraction && cost_half_idle(lane_ext, w->lanes);
+}
 /* May a variable of the sum run along the lanes of a tile with rows? Not if other lanes or no rows are decided; where
  * the lanes would not be full, or gather, and the sum is long. */
 static bool may_be_horizontal(const tiling *w, const choice *ch, int64_t lane_ext) {
   const tile_given *given = w->given;
   if ((given->lane_given && !vec_has(w->red, given->lane)) || (given->row_given && !given->row)) return false;
   const bool few = !ch->lane || ch->lane_reduced || (w->contraction && cost_few_lanes(lane_ext, w->lanes)) ||
-                   gathers(w->iv, w->acc, w->domain, ch);
+                   half_idle(w, lane_ext) || gathers(w->iv, w->acc, w->domain, ch);
   return few && w->reduces && w->root->op == RED_SUM && et_kind((etype)w->root->acc) == K_FLOAT && !w->root->where &&
          w->leaders == 1 && w->steps >= HORIZONTAL_STEPS * w->lanes;
 }
@@ -661,6 +694,12 @@ typedef struct row_candidate {
   bool far;       /* an open number of bytes */
   bool fits;      /* rows may run along it */
 } row_candidate;
+/* Does the access follow a variable of the sum? What does not waits in a register while it runs. */
+static bool follows_sum(const tiling *w, const access *a) {
+  for (uint32_t r = 0; r < w->red->n; r++)
+    if (address_coef(w->iv, a->address, w->red->v[r])) return true;
+  return false;
+}
 /* windows: neighbouring rows may share a factor of all lanes, and in a window vectors, instead of what follows the
  * lanes. */
 static row_candidate row_of(const tiling *w, const choice *ch, atom v, bool windows) {
@@ -671,7 +710,7 @@ static row_candidate row_of(const tiling *w, const choice *ch, atom v, bool wind
     const access *a = &w->acc->v[i];
     if (!a->leader) continue;
     const int64_t q = address_coef(iv, a->address, v), lane = address_coef(iv, a->address, ch->lane);
-    shares |= lane != 0 && q == 0;
+    shares |= lane != 0 && q == 0 && follows_sum(w, a);
     factor |= lane == 0 && q == 0 && a->load;
     for (uint32_t r = 0; r < w->red->n && windows && lane > 0; r++)
       slides |= address_windowed(iv, a->address, v, w->red->v[r], WINDOW_STEPS);
@@ -874,7 +913,9 @@ choice tile_choose(index_view *iv, const u32vec *stages, const accesses *acc, co
   choose_lane(&w, &ch);
   const int64_t lane_ext = ch.lane ? view_extent(iv->c, sym_extent(iv->c, ch.lane), -1) : 0,
                 vecs = lane_ext < 0 ? TYPICAL_EXTENT : max64(1, (lane_ext + w.lanes - 1) / w.lanes);
-  if (may_be_horizontal(&w, &ch, lane_ext) && choose_horizontal(iv, acc, domain, red, w.lanes, &ch)) return ch;
+  if (may_be_horizontal(&w, &ch, lane_ext) &&
+      choose_horizontal(iv, acc, domain, red, w.lanes, half_idle(&w, lane_ext), &ch))
+    return ch;
   if (!ch.lane) return ch;
   if (ch.lane_reduced) {
     ch.nv = vecs >= 4 ? 4 : vecs >= 2 ? 2 : 1;

@@ -1,6 +1,7 @@
 /* grad_all: every definition's gradient against central differences, in f64, by the evaluator.
  *
  *   grad_all [-n INSTANCES] [-t TRIES] [-s SEED] [-2] [-p] [-v] [NAME...]
+ *   grad_all -l                                                           the names of all definitions
  *
  * For each definition of the library (or those named) random legal calls are made from its signature
  * (src/notation/instance.h): shapes, attributes, contents. The call's outputs of floating type are weighted with
@@ -28,7 +29,7 @@
 enum { SAMPLES = 5, MAX_ELEMENTS = 600 };
 static uint32_t instances = 12, tries = 6000;
 static uint64_t first_seed = 1;
-static bool verbose, passes, second;
+static bool verbose, passes, second, list;
 
 typedef struct tally {
   uint32_t legal, floats, refused, compared, nonzero, kinks, singular, instances;
@@ -337,6 +338,8 @@ int main(int argc, char **argv) {
       passes = true;
     else if (!strcmp(argv[i], "-2"))
       second = true;
+    else if (!strcmp(argv[i], "-l"))
+      list = true;
     else if (!strcmp(argv[i], "-n") && i + 1 < argc)
       instances = (uint32_t)atoi(argv[++i]);
     else if (!strcmp(argv[i], "-t") && i + 1 < argc)
@@ -344,11 +347,15 @@ int main(int argc, char **argv) {
     else if (!strcmp(argv[i], "-s") && i + 1 < argc)
       first_seed = (uint64_t)atoll(argv[++i]);
     else
-      return fprintf(stderr, "usage: grad_all [-n INSTANCES] [-t TRIES] [-s SEED] [-2] [-p] [-v] [NAME...]\n"), 2;
+      return fprintf(stderr, "usage: grad_all [-n INSTANCES] [-t TRIES] [-s SEED] [-2] [-p] [-v] [-l] [NAME...]\n"), 2;
   }
   ctx *c = ctx_new();
   oplib *lib = library(c, true);
   if (!lib) return printf("the library does not load: %s\n", first_error(c)), 1;
+  if (list) {
+    for (uint32_t q = 0; q < notation_count(lib); q++) printf("%s\n", opdef_name(notation_nth(lib, q)));
+    return ctx_free(c), 0;
+  }
   for (uint32_t q = 0; q < notation_count(lib); q++) {
     const char *name = opdef_name(notation_nth(lib, q));
     bool asked = i == argc;
