@@ -51,9 +51,9 @@ static bool weighs_rows(fuser *f, uint32_t s) {
 }
 kernel_class fuse_class(fuser *f, uint32_t s) {
   fit_where(f);
-  if (!f->cls[s]) f->cls[s] = expr_class(f->m, s);
-  if (f->cls[s] == KC_MATVEC && weighs_rows(f, s) && !EK_PLANTED("kernels-weighted")) f->cls[s] = KC_ROW;
-  return f->cls[s];
+  if (f->cls[s]) return f->cls[s];
+  const kernel_class c = expr_class(f->m, s);
+  return f->cls[s] = c == KC_MATVEC && weighs_rows(f, s) && !EK_PLANTED("kernels-weighted") ? KC_ROW : c;
 }
 atom fuse_canon(fuser *f, atom v) {
   uint64_t x;

@@ -13,6 +13,7 @@
 
 enum {
   DEPTH = 64,     /* most values that are looked through, one inside the other */
+  MOST = 1 << 14, /* most in all, for one question: values that are used again are looked through again */
   TABLE = 1 << 24 /* elements of a constant that is looked at */
 };
 static const double BELOW_SCORES = -1e9;
@@ -55,6 +56,13 @@ static span either(finder *f, span a, span b) {
 }
 
 static span holds(finder *f, ex e, bool want);
+/* Is another value looked through? If so, f->depth is to be taken back behind it. */
+static bool look_through(finder *f) {
+  if (!f->depth) f->looked = 0;
+  if (f->depth >= DEPTH || f->looked >= MOST) return false;
+  f->depth++, f->looked++;
+  return true;
+}
 static bool is_one(const finder *f, ex e) {
   const ex_node *n = exn(f->m, e);
   return n->kind == EX_CONST && (et_kind((etype)n->type) == K_FLOAT ? n->k.f == 1 : n->k.i == 1);
@@ -245,8 +253,7 @@ static ex behind(finder *f, const ex_node *n) {
 static bool is_bit(finder *f, ex e) {
   const ex_node n = *exn(f->m, e);
   bool r = false;
-  if (f->depth >= DEPTH) return false;
-  f->depth++;
+  if (!look_through(f)) return false;
   if (n.kind == EX_CONST)
     r = et_kind((etype)n.type) == K_FLOAT ? n.k.f == 0 || n.k.f == 1 : n.k.i == 0 || n.k.i == 1;
   else if (n.kind == EX_LOAD && xt(f->m, n.tensor)->kind == TK_STAGE) {
@@ -315,8 +322,7 @@ static span of_operation(finder *f, const ex_node *n, nothing what) {
 span counted(finder *f, ex e, nothing what) {
   const ex_node n = *exn(f->m, e);
   span r = everywhere;
-  if (f->depth >= DEPTH) return everywhere;
-  f->depth++;
+  if (!look_through(f)) return everywhere;
   if (n.kind == EX_CONST)
     r = absent(f, (etype)n.type, n.k, what) ? nowhere : everywhere;
   else if (n.kind == EX_OP)
@@ -335,8 +341,7 @@ span counted(finder *f, ex e, nothing what) {
 static span holds(finder *f, ex e, bool want) {
   const ex_node n = *exn(f->m, e);
   span r = unknown;
-  if (f->depth >= DEPTH) return unknown;
-  f->depth++;
+  if (!look_through(f)) return unknown;
   if (n.kind == EX_CONST)
     r = is_true((etype)n.type, n.k) == want ? everywhere : nowhere;
   else if (n.kind == EX_LOAD && xt(f->m, n.tensor)->kind == TK_CONST)

@@ -21,6 +21,7 @@ typedef struct finder {
   uint32_t stage;  /* bounds are over the variables of its axes */
   uint32_t kernel; /* data that it does not read anyway are not asked for; 0: of no kernel */
   uint32_t depth;  /* values being looked through, one inside the other */
+  uint32_t looked; /* values looked through for the question that is asked */
   bool finite;     /* a finite number below all scores counts nothing */
   bool any_data;   /* bounds may be any data */
 } finder;

@@ -47,16 +47,10 @@ static ex opened(blocks *k, ex load) {
   const uint32_t q = n.otherwise || k->depth == DEPTH ? 0 : producer_of(m, n.tensor);
   if (!q || xs(m, q - 1)->recurrence || !stage_plain(p, q - 1) || (ex_flags(p, xs(m, q - 1)->value) & EXF_DATA))
     return load;
-  const uint32_t nd = expr_ndigits(xs(m, q - 1));
-  digit *d = NEWN(p->a, digit, nd + 1);
-  sz *by = NEWN(p->a, sz, nd + 1);
-  atom *vars = NEWN(p->a, atom, nd + 1);
-  if (!expr_comps(m, q - 1, n.args, by, NULL, NULL)) return load;
-  expr_digits(xs(m, q - 1), d);
-  for (uint32_t i = 0; i < nd; i++) vars[i] = d[i].var;
+  const ex at = stage_at_load(p, &n, expr_fresh(m, xs(m, q - 1)->value));
+  if (!at) return load;
   k->depth++;
-  const ex v = expr_rewrite(m, expr_subst_vars(m, expr_fresh(m, xs(m, q - 1)->value), vars, by, nd),
-                            &(ex_map){.node = open_node, .env = k});
+  const ex v = expr_rewrite(m, at, &(ex_map){.node = open_node, .env = k});
   k->depth--;
   return v;
 }

@@ -117,17 +117,10 @@ static bool factor_load(factorer *f, ex e, ex *whole, ex *scale) {
   *whole = expr_load(m, k.whole, n.args, n.nargs, n.otherwise);
   *scale = 0;
   if (!k.scale) return true;
-  uint32_t s = producer_of(m, n.tensor) - 1, nd = expr_ndigits(xs(m, s));
-  digit *d = NEWN(p->a, digit, nd + 1);
-  sz *by = NEWN(p->a, sz, nd + 1);
-  atom *vars = NEWN(p->a, atom, nd + 1);
   u32vec used = {0};
-  expr_digits(xs(m, s), d);
   expr_vars(m, k.scale, p->a, &used);
-  if (used.n && !expr_comps(m, s, n.args, by, NULL, NULL)) return false;
-  for (uint32_t i = 0; i < nd; i++) vars[i] = d[i].var;
-  *scale = used.n ? expr_subst_vars(m, k.scale, vars, by, nd) : k.scale;
-  return true;
+  *scale = used.n ? stage_at_load(p, &n, k.scale) : k.scale;
+  return *scale != 0;
 }
 /* The stage's value becomes a load of a new stage, which is `whole`, times `scale`. */
 static tid split(factorer *f, uint32_t s, ex whole, ex scale) {

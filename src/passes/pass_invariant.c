@@ -19,6 +19,7 @@ typedef struct split {
   ex stays;           /* product of the others; 0: 1 */
   bool negative;      /* and this is negated */
   bool constant;      /* a constant is among those that vary */
+  uint32_t looked;    /* values that were looked at: a DAG may unfold to far more than MAX_OPERANDS */
 } split;
 static bool depends(const split *k, ex e) {
   u32vec free = {0};
@@ -27,39 +28,34 @@ static bool depends(const split *k, ex e) {
     if (vec_has(&free, k->sum->args[i])) return true;
   return false;
 }
+/* Multiplies what e is a product of into the factors that stay, or those that vary. */
 static void sort_factors(split *k, ex e) {
   emodule *m = k->p->m;
   const ex_node n = *exn(m, e);
+  const bool whole = n.kind != EX_OP || k->looked++ >= MAX_OPERANDS;
   if (!depends(k, e))
     k->stays = expr_times(m, k->stays, e);
-  else if (n.kind == EX_OP && n.op == OP_MUL)
+  else if (!whole && n.op == OP_MUL)
     sort_factors(k, n.args[0]), sort_factors(k, n.args[1]);
-  else if (n.kind == EX_OP && n.op == OP_NEG)
+  else if (!whole && n.op == OP_NEG)
     sort_factors(k, n.args[0]), k->negative = !k->negative;
-  else if (n.kind == EX_OP && n.op == OP_ADD && n.args[0] == n.args[1])
+  else if (!whole && n.op == OP_ADD && n.args[0] == n.args[1])
     sort_factors(k, n.args[0]), k->stays = expr_times(m, k->stays, expr_f(m, (etype)n.type, 2));
-  else if (n.kind == EX_OP && n.op == OP_DIV && !depends(k, n.args[1])) {
+  else if (!whole && n.op == OP_DIV && !depends(k, n.args[1])) {
     sort_factors(k, n.args[0]);
     k->stays = expr_op2(m, OP_DIV, k->stays ? k->stays : expr_f(m, (etype)n.type, 1), n.args[1]);
   } else
     k->varies = expr_times(m, k->varies, e), k->constant |= const_value(k->p, e);
 }
 
-/* ---- deviations from an average ------------------------------------------------------------------ */
+/* ---- deviations from an average -------------------------------------------------------------- */
 /* The value of the stage that e loads, over the variables of e; 0: it is no such load. */
 static ex value_behind(pw *p, ex e) {
   emodule *m = p->m;
   const ex_node n = *exn(m, e);
   const uint32_t s = n.kind == EX_LOAD && !n.otherwise ? producer_of(m, n.tensor) : 0;
   if (!s || xs(m, s - 1)->recurrence || xs(m, s - 1)->updates.n || !xs(m, s - 1)->value) return 0;
-  const uint32_t digits = expr_ndigits(xs(m, s - 1));
-  digit *d = NEWN(p->a, digit, digits + 1);
-  sz *by = NEWN(p->a, sz, digits + 1);
-  atom *vars = NEWN(p->a, atom, digits + 1);
-  if (!expr_comps(m, s - 1, n.args, by, NULL, NULL)) return 0;
-  expr_digits(xs(m, s - 1), d);
-  for (uint32_t i = 0; i < digits; i++) vars[i] = d[i].var;
-  return expr_subst_vars(m, xs(m, s - 1)->value, vars, by, digits);
+  return stage_at_load(p, &n, xs(m, s - 1)->value);
 }
 /* Is e the average of x over the variables of the sum? */
 static bool is_average(pw *p, const ex_node *sum, ex e, ex x) {

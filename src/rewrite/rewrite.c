@@ -354,6 +354,17 @@ bool stage_plain(pw *p, uint32_t s) {
   const stage *x = xs(p->m, s);
   return x->value && !x->updates.n && !(ex_flags(p, x->value) & EXF_REDUCE);
 }
+ex stage_at_load(pw *p, const ex_node *load, ex e) {
+  const ex_node n = *load; /* nodes move when new ones are made */
+  const uint32_t s = producer_of(p->m, n.tensor) - 1, nd = expr_ndigits(xs(p->m, s));
+  digit *d = NEWN(p->a, digit, nd + 1);
+  sz *by = NEWN(p->a, sz, nd + 1);
+  atom *vars = NEWN(p->a, atom, nd + 1);
+  if (!expr_comps(p->m, s, n.args, by, NULL, NULL)) return 0;
+  expr_digits(xs(p->m, s), d);
+  for (uint32_t i = 0; i < nd; i++) vars[i] = d[i].var;
+  return expr_subst_vars(p->m, e, vars, by, nd);
+}
 void stage_vars(const emodule *m, uint32_t s, arena *a, u32vec *out) {
   const stage *x = xs(m, s);
   for (uint32_t i = 0; i < x->naxes; i++)

@@ -129,6 +129,8 @@ static inline const u32vec *stage_loads(pw *p, uint32_t s) { return &p->loads.v[
 bool stage_is_reduce(pw *p, uint32_t s); /* is the stage's value a reduction and nothing else? */
 bool stage_plain(pw *p, uint32_t s);     /* has the stage compute form, without a reduction anywhere? */
 void stage_vars(const emodule *m, uint32_t s, arena *a, u32vec *out); /* output digits' variables */
+/* e over the digits of the stage that is loaded, at the place that is read; 0: its digits cannot be told apart */
+ex stage_at_load(pw *p, const ex_node *load, ex e);
 /* reads nothing, and is computed where it is wanted as fast as looked up; a place found by floats is not
  * (pass_fold.c) */
 bool cheap_formula(pw *p, ex e);

@@ -675,12 +675,12 @@ static bool half_idle(const tiling *w, int64_t lane_ext) {
   return w->contraction && cost_half_idle(lane_ext, w->lanes);
 }
 /* May a variable of the sum run along the lanes of a tile with rows? Not if other lanes or no rows are decided; where
- * the lanes would not be full, or gather, and the sum is long. */
-static bool may_be_horizontal(const tiling *w, const choice *ch, int64_t lane_ext) {
+ * the lanes would not be full (`idle`: by half), or gather, and the sum is long. */
+static bool may_be_horizontal(const tiling *w, const choice *ch, int64_t lane_ext, bool idle) {
   const tile_given *given = w->given;
   if ((given->lane_given && !vec_has(w->red, given->lane)) || (given->row_given && !given->row)) return false;
-  const bool few = !ch->lane || ch->lane_reduced || (w->contraction && cost_few_lanes(lane_ext, w->lanes)) ||
-                   half_idle(w, lane_ext) || gathers(w->iv, w->acc, w->domain, ch);
+  const bool few = !ch->lane || ch->lane_reduced || (w->contraction && cost_few_lanes(lane_ext, w->lanes)) || idle ||
+                   gathers(w->iv, w->acc, w->domain, ch);
   return few && w->reduces && w->root->op == RED_SUM && et_kind((etype)w->root->acc) == K_FLOAT && !w->root->where &&
          w->leaders == 1 && w->steps >= HORIZONTAL_STEPS * w->lanes;
 }
@@ -913,8 +913,8 @@ choice tile_choose(index_view *iv, const u32vec *stages, const accesses *acc, co
   choose_lane(&w, &ch);
   const int64_t lane_ext = ch.lane ? view_extent(iv->c, sym_extent(iv->c, ch.lane), -1) : 0,
                 vecs = lane_ext < 0 ? TYPICAL_EXTENT : max64(1, (lane_ext + w.lanes - 1) / w.lanes);
-  if (may_be_horizontal(&w, &ch, lane_ext) &&
-      choose_horizontal(iv, acc, domain, red, w.lanes, half_idle(&w, lane_ext), &ch))
+  const bool idle = half_idle(&w, lane_ext);
+  if (may_be_horizontal(&w, &ch, lane_ext, idle) && choose_horizontal(iv, acc, domain, red, w.lanes, idle, &ch))
     return ch;
   if (!ch.lane) return ch;
   if (ch.lane_reduced) {

@@ -355,6 +355,26 @@ static void test_shared(void **state) {
   assert_int_equal(o.bad, 0);
   assert_string_equal(o.summary, "contraction 1");
 }
+/* The same below a sum: stages that square what the one before has, and a value that does. */
+static void test_squares_below(void **state) {
+  (void)state;
+  static char text[1 << 15], value[1 << 12];
+  enum { SQUARES = 60 };
+  size_t n = 0, open = 0;
+  outcome o;
+  n += (size_t)snprintf(text, sizeof text, "tensor s0: f32[4, 3] input \"x\"\ntensor w: f32[3] input \"w\"\n");
+  for (int i = 0; i < SQUARES; i++)
+    n += (size_t)snprintf(text + n, sizeof text - n, "stage s%d: f32[a%d<4, b%d<3] = s%d[a%d, b%d] * s%d[a%d, b%d]\n",
+                          i + 1, i, i, i, i, i, i, i, i);
+  n += (size_t)snprintf(text + n, sizeof text - n, "stage y: f32[b<3] out = sum[a<4] s%d[a, b] * w[b]\n", SQUARES);
+  for (int i = SQUARES; i > 0; i--) open += (size_t)snprintf(value + open, sizeof value - open, "($%d := ", i);
+  open += (size_t)snprintf(value + open, sizeof value - open, "s0[i, j]");
+  for (int i = 1; i <= SQUARES; i++) open += (size_t)snprintf(value + open, sizeof value - open, ") * $%d", i);
+  snprintf(text + n, sizeof text - n, "stage z: f32[j<3] out = sum[i<4] %s * w[j]\noutput y \"y\"\noutput z \"z\"\n",
+           value);
+  run_text("squares below a sum", text, 0, false, &o);
+  assert_int_equal(o.bad, 0);
+}
 /* A window with many channels becomes products of transformed tiles: one axis and two, extents that tiles divide and
  * that they don't, with and without an outside, a residual behind it; taps that lie apart; few taps and many, these
  * also in parts, backwards, with a stride; not in strict mode. */
@@ -1533,13 +1553,27 @@ static void test_random(void **state) {
   assert_int_equal(bad, 0);
 }
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_examples),     cmocka_unit_test(test_golden),           cmocka_unit_test(test_shared),
-      cmocka_unit_test(test_windows),      cmocka_unit_test(test_whole_windows),    cmocka_unit_test(test_empty_window),
-      cmocka_unit_test(test_deep_windows), cmocka_unit_test(test_computed_windows), cmocka_unit_test(test_decisions),
-      cmocka_unit_test(test_fuel),         cmocka_unit_test(test_narrow),           cmocka_unit_test(test_stored),
-      cmocka_unit_test(test_bytes),        cmocka_unit_test(test_tables),           cmocka_unit_test(test_long_form),
-      cmocka_unit_test(test_extremes),     cmocka_unit_test(test_kept_slow_pairs),  cmocka_unit_test(test_kept_narrow),
-      cmocka_unit_test(test_kept_both),    cmocka_unit_test(test_kept_pairs),       cmocka_unit_test(test_random)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_examples),
+                                     cmocka_unit_test(test_golden),
+                                     cmocka_unit_test(test_shared),
+                                     cmocka_unit_test(test_squares_below),
+                                     cmocka_unit_test(test_windows),
+                                     cmocka_unit_test(test_whole_windows),
+                                     cmocka_unit_test(test_empty_window),
+                                     cmocka_unit_test(test_deep_windows),
+                                     cmocka_unit_test(test_computed_windows),
+                                     cmocka_unit_test(test_decisions),
+                                     cmocka_unit_test(test_fuel),
+                                     cmocka_unit_test(test_narrow),
+                                     cmocka_unit_test(test_stored),
+                                     cmocka_unit_test(test_bytes),
+                                     cmocka_unit_test(test_tables),
+                                     cmocka_unit_test(test_long_form),
+                                     cmocka_unit_test(test_extremes),
+                                     cmocka_unit_test(test_kept_slow_pairs),
+                                     cmocka_unit_test(test_kept_narrow),
+                                     cmocka_unit_test(test_kept_both),
+                                     cmocka_unit_test(test_kept_pairs),
+                                     cmocka_unit_test(test_random)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
