@@ -30,7 +30,7 @@ for f in "$src"/rewrite/{simplify,simplify_reduce,scalar}.c "$src"/passes/pass_*
   "$src"/schedule/*.c "$src"/grad/{adjoint,chain,control,hoist,invert,recurrence,stated,value}.c \
   "$src"/program/{build,main,memory,size,weights}.c "$src"/codegen/llvm/{emit,mem,op}.c "$src"/codegen/emit/batch.c \
   "$src"/codegen/x86/{allocate,build,cast,encode,memory,op,select,value}.c "$src"/codegen/c/*.c \
-  "$src"/loop/{expand,fold,math,small}.c "$src"/notation/{cost,point,shapes}.c \
+  "$src"/loop/{expand,fold,hoist,math,small}.c "$src"/notation/{cost,point,shapes}.c \
     "$src"/sym/{bound,div,facts,pick,prove,range,subst}.c \
     "$src"/driver/{cache_*,lower_flow,lower_gradient,lower_list,lower_loop,lower_variant}.c \
     "$src"/codegen/image/{library,link}.c \

@@ -230,6 +230,8 @@ bool loop_eval_int(sop op, etype t, int64_t x, int64_t y, int64_t *r);
  * t)` says what the emitter has; OP_NONE: that a lookup among 16 constants of type t is an instruction; OP_CAST of f16:
  * conversions between it and f32; of bf16: that of f32 to it, with 0 for subnormal numbers. */
 void loop_expand(lmodule *m, lfunc *f, bool (*native)(void *env, sop op, etype t), void *env);
+/* hoist.c: divisions and functions of floats leave the loops that they do not depend on. */
+void loop_hoist(lfunc *f);
 /* expand.c: replaces each `intrin` by what `spell` makes of it with its operands in the new function, `args`; where
  * that gives 0 the instruction stays. */
 void loop_spell(lfunc *f, lv (*spell)(void *env, lbuild *b, const linst *i, const lv *args), void *env);

@@ -119,8 +119,8 @@ static ex sums_of_parts(pw *p, uint32_t s, ex_node red, int64_t n, const u32vec 
   for (uint32_t i = 1; i < red.nargs; i++) vec_push(p->a, reduced, red.args[i]);
   const ex body = expr_subst_vars(m, red.body, &red.args[0], &first, 1);
   const etype t = (etype)red.acc;
-  pass_stage_over(p, s, vars.v, vars.n,
-                  reduced.n ? expr_reduce(m, RED_SUM, reduced.v, reduced.n, 0, body, 0, t, t) : body, "parts", &load);
+  const ex value = reduced.n ? expr_reduce(m, RED_SUM, reduced.v, reduced.n, 0, body, 0, t, t) : body;
+  map_putu(p->parts, pass_stage_over(p, s, vars.v, vars.n, value, "parts", &load), 1);
   return load;
 }
 static bool in_parts(pw *p, uint32_t s, atom lane) {

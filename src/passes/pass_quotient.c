@@ -82,22 +82,33 @@ static ex product(void *env, emodule *m, ex e) {
   return expr_op2(m, OP_MUL, n.args[0],
                   expr_op2(m, OP_DIV, expr_f(m, (etype)n.type, EK_PLANTED("quotient") ? 1.01 : 1), n.args[1]));
 }
+/* Looks at all that stage i computes: where its updates go, and whether, is decided by values. */
+static void look_at_stage(quotients *q, uint32_t i) {
+  const stage *s = xs(q->p->m, i);
+  look(q, s->value, false);
+  for (uint32_t k = 0; k < s->updates.n; k++) {
+    const update *u = &s->updates.v[k];
+    look(q, u->value, false);
+    look(q, u->cond, true);
+    for (uint32_t j = 0; j < u->nidx; j++) look_index(q, u->idx[j]);
+  }
+}
 static bool one_stage(quotients *q, uint32_t i) {
   pw *p = q->p;
   const stage *s = xs(p->m, i);
-  bool exact = q->exact[s->tensor] || s->updates.n; /* whoever reads it stands behind it */
-  if (exact) {                                      /* all divisions stay, and those in what it reads */
+  if (q->exact[s->tensor]) { /* all divisions stay, and those in what it reads */
     for (uint32_t k = 0; k < p->loads.v[i].n; k++) q->exact[exn(p->m, p->loads.v[i].v[k])->tensor] = 1;
     return false;
   }
-  if (!(ex_flags(p, s->value) & (EXF_QUOTIENT | EXF_DATA))) return false;
+  if (!s->updates.n && !(ex_flags(p, s->value) & (EXF_QUOTIENT | EXF_DATA))) return false;
   q->a = arena_new(p->c);
   q->seen[0] = map_new(q->a), q->seen[1] = map_new(q->a), q->kept = map_new(q->a), q->uses = map_new(q->a);
-  look(q, s->value, false);
-  ex v = expr_rewrite(p->m, s->value, &(ex_map){.node = product, .env = q});
+  look_at_stage(q, i);
+  const uint64_t spent = p->spent;
+  stage_rewrite(p->m, i, &(ex_map){.node = product, .env = q});
   arena_free(q->a);
-  if (v == s->value) return false;
-  pass_set(p, i, v);
+  if (p->spent == spent) return false;
+  pass_changed(p, i);
   return true;
 }
 bool pass_quotient(pw *p) {

@@ -80,6 +80,8 @@ const expr_pass expr_passes[] = {
      "terms of reductions that conditions leave out are told apart by a range of the variable. Needs kernels"},
     {"results", pass_results, 0, false,
      "results of the module, of branches and of loops become tensors of their own. Needs kernels"},
+    {"stored", pass_stored, 1, false,
+     "where the user allows bf16, large values that other kernels read are stored in it. Needs kernels"},
     {"windows", pass_windows, 1, false,
      "rows or a copy of what a window reads several times, also outside of a tensor. Needs kernels"},
     {NULL, NULL, 0, false, NULL},
@@ -118,6 +120,7 @@ bool expr_optimise(emodule *m, int level, const expr_observer *o) {
   p.widen = UINT64_C(1) << ET_F16 | UINT64_C(1) << ET_BF16;
   p.lates = map_new(p.keep);
   p.exact = map_new(p.keep);
+  p.parts = map_new(p.keep);
   p.codes = map_new(p.keep);
   p.canon_vars = map_new(p.keep);
   pass_index(&p);

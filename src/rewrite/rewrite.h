@@ -51,6 +51,7 @@ struct pw {
   /* stages whose factors stay as they are: those of a transform, which would magnify an error, or are made on
    * purpose of fewer constants */
   map *exact;
+  map *parts; /* stages that compute part of a sum */
   /* constants of few bits that panels are computed of (blocks): they stay apart */
   map *codes;
   uint64_t widen;      /* element types (bit 1 << etype) whose arithmetic is done in f32 */

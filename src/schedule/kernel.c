@@ -615,6 +615,7 @@ static void emit_kernel(splan *p, const kernel_ref *q, const recurrence_launch *
   /* so many chunks of several groups are worth threads, however little is computed in each */
   if (k.l.where && gs.n > 1) k.l.where = sym_max(k.c, k.l.where, sym_addi(k.c, k.l.chunks, -(int64_t)p->t->chunks));
   k.l.parallel = k.parallel && sym_int_or(k.c, k.l.chunks, 2) > 1;
+  loop_hoist(f);
   loop_settle(f, p->l->a);
   arena_free(k.a);
   *l = k.l;

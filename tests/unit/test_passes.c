@@ -797,6 +797,28 @@ static void test_kept_slow_pairs(void **state) {
   kept_in_bf16(few_rows, "sapphire-rapids", 0);
   kept_in_bf16(few_rows, file, 1); /* a copy of x */
 }
+/* A large value that other kernels read is stored in bf16: y. Small ones, what is compared with a value (w) and what an
+ * output is computed of (v) stay f32. */
+static void test_stored_in_bf16(void **state) {
+  (void)state;
+  static const char text[] = "tensor x: f32[64, 6] input \"x\"\n"
+                             "tensor c: f32[6, 48] const @\n"
+                             "stage y: f32[m<64, n<48] = sum[k<6] x[m, k] * c[k, n]\n"
+                             "stage s: f32[n1<48] = sum[m1<64] y[m1, n1]\n"
+                             "stage v: f32[m2<64, n2<48] = abs(y[m2, n2] - s[n2])\n"
+                             "stage q: f32[n3<48] = sum[m3<64] sqrt(v[m3, n3])\n"
+                             "stage z: f32[m4<64] out = max[n4<48] v[m4, n4] + q[n4]\n"
+                             "stage w: f32[m5<64, n5<48] = exp(y[m5, n5] * 0.01)\n"
+                             "stage g: f32[n6<48] = max[m6<64] w[m6, n6]\n"
+                             "stage b: bool[m7<64, n7<48] out = w[m7, n7] == g[n7]\n"
+                             "output z \"z\"\noutput b \"b\"\n",
+                    small[] = "extends = zen5\nl2 = 4096\n", file[] = EK_BINARY_DIR "/stored.target";
+  ctx *c = ctx_new();
+  assert_true(file_write(c, file, small, sizeof small - 1));
+  ctx_free(c);
+  kept_in_bf16(text, file, 2);   /* y, and a copy of x for the product */
+  kept_in_bf16(text, "zen5", 1); /* y stays in a core's caches */
+}
 /* ---- products of bytes (pass integer) --------------------------------------------------------- */
 typedef struct bytes_example {
   const char *name;
@@ -1571,6 +1593,7 @@ int main(void) {
                                      cmocka_unit_test(test_long_form),
                                      cmocka_unit_test(test_extremes),
                                      cmocka_unit_test(test_kept_slow_pairs),
+                                     cmocka_unit_test(test_stored_in_bf16),
                                      cmocka_unit_test(test_kept_narrow),
                                      cmocka_unit_test(test_kept_both),
                                      cmocka_unit_test(test_kept_pairs),
