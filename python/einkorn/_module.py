@@ -127,7 +127,7 @@ def compile(model, *, dims=None, threads=0, target=None, precision="model", accu
     dims          sizes of open dimensions: {"N": 8}, or bounds {"N": (least, likely or None, most)}
     threads       threads of a run; 0: what the process may use
     target        a target's name or file; None: this machine
-    precision     "model", or "bf16" for factors of products and large values, or "f16" for factors
+    precision     "model", or "bf16" or "f16" for factors of products
     accuracy      "default", "strict" (sums in another order only) or "fast" (shorter exp, tanh, erf)
     ops           operator definitions: files, texts, or what op() gave
     cache         True: keep compiled code in the user's cache folder; a path: in that folder

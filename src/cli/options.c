@@ -196,8 +196,7 @@ const option options[] = {
      "of products with few rows in fixed point of 21 bits, within 1e-4 of an output's largest value; fast: also "
      "shorter approximations of functions, within 1e-3"},
     {"precision", 0, "model|bf16|f16", O_CHOICE, AT(precision), CMD_CODE | CMD_BOTH | RARE,
-     "bf16: the factors of products, and large values, may be kept in bf16, where the machine multiplies pairs of "
-     "these; f16: the factors in f16 "
+     "bf16: the factors of products may be kept in bf16, where the machine multiplies pairs of these; f16: in f16 "
      "(default: the model's types)"},
     {"codegen", 0, "auto|llvm", O_CHOICE, AT(codegen),
      CMD_RUN | CMD_BENCH | CMD_EXPLAIN | CMD_COMPILE | CMD_SHOW | CMD_DIFF | RARE,

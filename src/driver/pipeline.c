@@ -219,8 +219,8 @@ static void tell_narrow(const pipeline *p) {
   else if (!instruction_beats_fma(p->t, by))
     diag_warn(
         p->c, NULL,
-        "target %s multiplies pairs of bf16 no faster than f32: only large constants that few rows use, and large "
-        "values between kernels, become bf16; products are computed in f32",
+        "target %s multiplies pairs of bf16 no faster than f32: only large constants that few rows use become bf16, "
+        "and in a step of training large values that are kept; products are computed in f32",
         p->t->name);
 }
 bool pipe_optimise(pipeline *p) {

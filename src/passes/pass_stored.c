@@ -1,13 +1,15 @@
-/* Which values between kernels are stored in bf16, if the user allows it?
+/* Which values of a step of training are stored in bf16, if the user allows it?
  *
- * Large ones that one kernel stores and others read: what a step of training keeps for the gradient, and what passes
- * between kernels and leaves the caches of a core. Halves the memory that they take and what is read and written; the
+ * Large ones that one kernel stores and others read: what is kept for the gradient, and what passes between kernels and
+ * leaves the caches of a core. Halves the memory that they take and what is read and written; the
  * error is that of rounding each of them to 8 bits. All readers, also those of the same kernel, get what was stored, so
  * that what is computed of it once more is the same.
  *
  * What stays f32: small values, such as statistics; factors of products, of which pass_narrow.c decides; sums and
  * factors of a Winograd transform, which would magnify the error; what two values that are compared are computed of;
- * and what outputs and new states are computed of, such as the gradient of a parameter. Needs kernels.
+ * and what outputs and new states are computed of, such as the gradient of a parameter. So does all where there
+ * are no derivatives: what is read soon gains nothing by it, and there would be one more error in each layer. Needs
+ * kernels.
  */
 #include "cost/cost.h"
 #include "passes/keep.h"
@@ -75,7 +77,7 @@ bool pass_stored(pw *p) {
   emodule *m = p->m;
   u32vec order = {0};
   bool any = false;
-  if (p->narrow != ET_BF16) return false;
+  if (p->narrow != ET_BF16 || !m->derived) return false;
   pass_index(p); /* with the copies of results */
   keeper k = keep_begin(p);
   const coding as = {p->narrow, 0};

@@ -81,7 +81,8 @@ const expr_pass expr_passes[] = {
     {"results", pass_results, 0, false,
      "results of the module, of branches and of loops become tensors of their own. Needs kernels"},
     {"stored", pass_stored, 1, false,
-     "where the user allows bf16, large values that other kernels read are stored in it. Needs kernels"},
+     "where the user allows bf16, large values of a training step that other kernels read are stored in it. Needs "
+     "kernels"},
     {"windows", pass_windows, 1, false,
      "rows or a copy of what a window reads several times, also outside of a tensor. Needs kernels"},
     {NULL, NULL, 0, false, NULL},
