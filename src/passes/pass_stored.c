@@ -1,15 +1,14 @@
 /* Which values of a step of training are stored in bf16, if the user allows it?
  *
  * Large ones that one kernel stores and others read: what is kept for the gradient, and what passes between kernels and
- * leaves the caches of a core. Halves the memory that they take and what is read and written; the
- * error is that of rounding each of them to 8 bits. All readers, also those of the same kernel, get what was stored, so
- * that what is computed of it once more is the same.
+ * leaves the caches of a core. This halves the memory that they take and what is read and written; the error is that of
+ * rounding each of them to 8 bits. All readers, also those of the same kernel, get what was stored, so that what is
+ * computed of it once more is the same.
  *
  * What stays f32: small values, such as statistics; factors of products, of which pass_narrow.c decides; sums and
  * factors of a Winograd transform, which would magnify the error; what two values that are compared are computed of;
- * and what outputs and new states are computed of, such as the gradient of a parameter. So does all where there
- * are no derivatives: what is read soon gains nothing by it, and there would be one more error in each layer. Needs
- * kernels.
+ * and what outputs and new states are computed of, such as the gradient of a parameter. Without derivatives
+ * everything stays f32: what is read soon gains nothing, and each layer would err once more. Needs kernels.
  */
 #include "cost/cost.h"
 #include "passes/keep.h"
@@ -18,23 +17,22 @@ typedef struct keeping {
   pw *p;             /* the run of passes */
   uint8_t *as_it_is; /* by tensor: it stays f32 */
 } keeping;
-/* Marks what is read below; true: that is not all constant. */
-static bool mark(const keeping *k, ex e, bool set) {
-  u32vec loads = {0};
+/* Gets the loads below e; true: they are not all of constants. */
+static bool reads(const keeping *k, ex e, u32vec *loads) {
   bool any = false;
-  expr_loads(k->p->m, e, k->p->a, &loads);
-  for (uint32_t i = 0; i < loads.n; i++) {
-    const tid t = exn(k->p->m, loads.v[i])->tensor;
-    any |= xt(k->p->m, t)->kind != TK_CONST;
-    if (set) k->as_it_is[t] = 1;
-  }
+  expr_loads(k->p->m, e, k->p->a, loads);
+  for (uint32_t i = 0; i < loads->n; i++) any |= xt(k->p->m, exn(k->p->m, loads->v[i])->tensor)->kind != TK_CONST;
   return any;
+}
+static void keep_loaded(const keeping *k, const u32vec *loads) {
+  for (uint32_t i = 0; i < loads->n; i++) k->as_it_is[exn(k->p->m, loads->v[i])->tensor] = 1;
 }
 static ex compared(void *env, emodule *m, ex e) {
   const keeping *k = env;
   const ex_node n = *exn(m, e);
-  if (n.kind == EX_OP && n.op >= OP_EQ && n.op <= OP_GE && mark(k, n.args[0], false) && mark(k, n.args[1], false))
-    (void)(mark(k, n.args[0], true), mark(k, n.args[1], true));
+  u32vec left = {0}, right = {0};
+  if (n.kind != EX_OP || n.op < OP_EQ || n.op > OP_GE) return e;
+  if (reads(k, n.args[0], &left) && reads(k, n.args[1], &right)) keep_loaded(k, &left), keep_loaded(k, &right);
   return e;
 }
 /* What stage s needs as it is: all that it reads, and its own result, or only what it compares. */
@@ -48,8 +46,7 @@ static void look(const keeping *k, uint32_t s) {
   const bool exact = map_getu(k->p->exact, s, &(uint64_t){0}), part = map_getu(k->p->parts, s, &(uint64_t){0});
   if (x->value) (void)expr_rewrite(m, x->value, &(ex_map){.node = compared, .env = (void *)k});
   if (exact || part) k->as_it_is[x->tensor] = 1;
-  if (exact || product || (k->p->pinned.v[x->tensor] && !EK_PLANTED("stored")))
-    for (uint32_t i = 0; i < k->p->loads.v[s].n; i++) k->as_it_is[exn(m, k->p->loads.v[s].v[i])->tensor] = 1;
+  if (exact || product || (k->p->pinned.v[x->tensor] && !EK_PLANTED("stored"))) keep_loaded(k, &k->p->loads.v[s]);
 }
 /* Do other kernels read the tensor? Of a placement they read the whole, which decides for its pieces. */
 static bool leaves_kernel(const pw *p, tid t) {

@@ -769,6 +769,11 @@ static void kept_in_bf16(const char *text, const char *target, bool derived, uin
   assert_int_equal(bad, 0);
   assert_int_equal(kept, expected);
 }
+static void write_target(const char *file, const char *text) {
+  ctx *c = ctx_new();
+  assert_true(file_write(c, file, text, strlen(text)));
+  ctx_free(c);
+}
 static void test_kept_narrow(void **state) {
   (void)state;
   kept_in_bf16(kept_narrow, "zen5", false, 5); /* copies of x and r; t, e and c themselves */
@@ -788,10 +793,8 @@ static void test_kept_slow_pairs(void **state) {
                                  "tensor w: f32[32, 32] const @\n"
                                  "stage y: f32[m<2, n<32] out = sum[k<32] x[m, k] * w[k, n]\n"
                                  "output y \"y\"\n",
-                    small[] = "extends = sapphire-rapids\nl2 = 4096\n", file[] = EK_BINARY_DIR "/small.target";
-  ctx *c = ctx_new();
-  assert_true(file_write(c, file, small, sizeof small - 1));
-  ctx_free(c);
+                    file[] = EK_BINARY_DIR "/small.target";
+  write_target(file, "extends = sapphire-rapids\nl2 = 4096\n");
   kept_in_bf16(kept_narrow, "sapphire-rapids", false, 0);
   kept_in_bf16(kept_both, "sapphire-rapids", false, 0);
   kept_in_bf16(kept_pairs, "sapphire-rapids", false, 0);
@@ -813,10 +816,8 @@ static void test_stored_in_bf16(void **state) {
                              "stage g: f32[n6<48] = max[m6<64] w[m6, n6]\n"
                              "stage b: bool[m7<64, n7<48] out = w[m7, n7] == g[n7]\n"
                              "output z \"z\"\noutput b \"b\"\n",
-                    small[] = "extends = zen5\nl2 = 4096\n", file[] = EK_BINARY_DIR "/stored.target";
-  ctx *c = ctx_new();
-  assert_true(file_write(c, file, small, sizeof small - 1));
-  ctx_free(c);
+                    file[] = EK_BINARY_DIR "/stored.target";
+  write_target(file, "extends = zen5\nl2 = 4096\n");
   kept_in_bf16(text, file, true, 2);   /* y, and a copy of x for the product */
   kept_in_bf16(text, file, false, 1);  /* read soon */
   kept_in_bf16(text, "zen5", true, 1); /* y stays in a core's caches */
