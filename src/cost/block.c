@@ -136,6 +136,8 @@ int64_t cost_sum_parts(const target *t, const summed_parts *s) {
   if (!t->l2 || both <= l2) return 1;
   for (uint32_t i = 0; i < 2; i++)
     if (s->bytes[i] > l2 * STAYING) read += points / SERVED * (double)s->size;
+  if (s->panels && s->bytes[s->in_panels] <= l2 * STAYING) /* all panels stay, while the other passes for each */
+    read = fmin(read, both + s->bytes[!s->in_panels] * (double)(s->panels - 1));
   const double parts = ceil(both / (l2 / 2)), sums = parts * s->results * (double)s->size,
                rate =
                    sums <= (double)t->l3 ? t->l3_bandwidth : t->dram_bandwidth; /* sums are written, and read again */

@@ -35,15 +35,17 @@ static uint32_t innermost_of_parts(pw *p, const stage *s, uint32_t depth, map *k
       if (sym_uses(p->c, u->idx[i], vars.v[j])) return i;
   return s->naxes;
 }
-/* That of values computed from others: as the largest of these has it. */
+/* That of values computed from others of their kind: as the largest of these has it. Integers among floats tell where
+ * these are read, or are compared. */
 static uint32_t innermost_of_values(pw *p, uint32_t s, uint32_t depth, map *known) {
   const stage *x = xs(p->m, s);
   const u32vec *loads = stage_loads(p, s);
+  const ekind kind = et_kind(xt(p->m, x->tensor)->type);
   uint32_t most = 0, best = x->naxes;
   for (uint32_t i = 0; i < loads->n; i++) {
     const ex_node *l = exn(p->m, loads->v[i]);
     u32vec vars = {0};
-    if (l->nargs <= most) continue;
+    if (l->nargs <= most || et_kind((etype)l->type) != kind) continue;
     const uint32_t axis = innermost(p, l->tensor, depth, known);
     if (axis < l->nargs) sym_atoms(p->c, l->args[axis], AT_VAR, p->a, &vars);
     const uint32_t mine = axis_of(x, &vars);

@@ -4,6 +4,7 @@
  * digits of what it reads can be separated. Backward: a producer's digit that is read as a number with several digits
  * (q1*u + q0*v, or a chunk of it) is split likewise. Only names change, no work. Keeps everything.
  */
+#include "fusion/fusion.h"
 #include "passes/pass.h"
 
 static bool forward(pw *p, uint32_t s) {
@@ -25,9 +26,9 @@ static bool forward(pw *p, uint32_t s) {
   }
   return any;
 }
-/* x = multiple of size + mixed radix number of variables with product of extents size: where to split the digit it
- * is read into; 0 if there is nothing to gain */
-static sz radix_split(pw *p, sz x, sz extent) {
+/* x = multiple of size + mixed radix number of variables of stage s with product of extents size: where to split the
+ * digit it is read into; 0 if there is nothing to gain */
+static sz radix_split(pw *p, uint32_t s, sz x, sz extent) {
   ctx *c = p->c;
   u32vec vs = {0};
   sz one = sym_int(c, 1), size = one, rest = x, second = 0, q;
@@ -35,6 +36,8 @@ static sz radix_split(pw *p, sz x, sz extent) {
       sym_uses_kind(c, x, AT_SEL))
     return 0;
   sym_atoms(c, x, AT_VAR, p->a, &vs);
+  for (uint32_t i = 0; i < vs.n && stage_is_reduce(p, s); i++)
+    if (!stage_has_var(p->m, s, vs.v[i])) return 0;
   for (uint32_t done = 0; done < vs.n; done++) {
     bool found = false;
     for (uint32_t i = 0; i < vs.n && !found; i++) {
@@ -75,7 +78,7 @@ static bool backward(pw *p, uint32_t s) {
       if (!expr_comps(m, q - 1, n.args, by, NULL, NULL) || chosen(p, by, nd)) continue;
       expr_digits(xs(m, q - 1), d);
       for (uint32_t k = 0; k < nd && !inner; k++) {
-        inner = radix_split(p, by[k], d[k].extent);
+        inner = radix_split(p, s, by[k], d[k].extent);
         if (inner && !can_split(p, q - 1, d[k].var, inner)) inner = 0;
         if (inner) who = q - 1, v = d[k].var;
       }
@@ -86,7 +89,14 @@ static bool backward(pw *p, uint32_t s) {
   }
   return any;
 }
-static bool wanted(pw *p, uint32_t s) { return !xs(p->m, s)->recurrence && (stage_plain(p, s) || is_placement(p, s)); }
+/* Is it a reduction that what it reads can be computed beside, other than a product? */
+static bool is_row(pw *p, uint32_t s) {
+  roles r;
+  return stage_is_reduce(p, s) && expr_roles(p->m, s, p->a, &r) && r.cls == KC_ROW;
+}
+static bool wanted(pw *p, uint32_t s) {
+  return !xs(p->m, s)->recurrence && (stage_plain(p, s) || is_placement(p, s) || is_row(p, s));
+}
 bool pass_align(pw *p) {
   u32vec order = {0};
   bool any = false;

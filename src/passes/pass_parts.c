@@ -56,8 +56,17 @@ static bool in_groups(pw *p, const ex_node *red, const ex_node *body) {
   }
   return found;
 }
+/* How many panels of columns does one operand alone have? The other one is read again for each. */
+static void describe_panels(pw *p, const ex_node *body, atom lane, summed_parts *x) {
+  const int64_t width = expr_lane_points(p, lane);
+  const bool first = lane && expr_uses(p->m, body->args[0], lane, p->a),
+             second = lane && expr_uses(p->m, body->args[1], lane, p->a);
+  if (first == second) return;
+  x->panels = (values(p, lane) + width - 1) / width;
+  x->in_panels = second;
+}
 /* What is known of the sum; false: it is no such sum, or of open size. */
-static bool describe(pw *p, uint32_t s, const ex_node *red, summed_parts *x) {
+static bool describe(pw *p, uint32_t s, const ex_node *red, atom lane, summed_parts *x) {
   emodule *m = p->m;
   const ex_node body = *exn(m, red->body);
   u32vec vars = {0};
@@ -72,6 +81,7 @@ static bool describe(pw *p, uint32_t s, const ex_node *red, summed_parts *x) {
     nfree += !expr_uses(m, body.args[0], vars.v[i], p->a) || !expr_uses(m, body.args[1], vars.v[i], p->a);
   }
   x->size = et_bytes((etype)red->acc);
+  describe_panels(p, &body, lane, x);
   for (uint32_t q = 0; q < OPERANDS; q++) {
     const ex_node *load = load_of(m, body.args[q]);
     if (load != exn(m, body.args[q]) && !in_groups(p, red, &body)) return false;
@@ -130,7 +140,7 @@ static bool in_parts(pw *p, uint32_t s, atom lane) {
   if (xs(m, s)->recurrence || xs(m, s)->updates.n || red.kind != EX_REDUCE || red.op != RED_SUM || red.where ||
       red.type != red.acc || et_kind((etype)red.acc) != K_FLOAT)
     return false;
-  const bool products = describe(p, s, &red, &x);
+  const bool products = describe(p, s, &red, lane, &x);
   int64_t n =
       equal_parts(values(p, red.args[0]), products ? cost_sum_parts(p->t, &x) : parts_of_columns(p, s, &red, lane));
   if (n < 2 || !pass_spend(p)) return false;

@@ -2,21 +2,27 @@
  *
  * Division takes about ten times as long as multiplication. Where the divisor is the same for many values (a
  * constant, the sum of a row) x / d becomes x * (1 / d), and 1 / d is computed once for all of them, since what
- * does not depend on a loop leaves it. That errs by one rounding more, and so must not decide anything: what is
+ * does not depend on a loop leaves it. A divisor that runs along the lanes, such as the deviation of each channel,
+ * leaves no loop: 1 / d becomes a stage. That errs by one rounding more, and so must not decide anything: what is
  * rounded to a whole number afterwards, or becomes an index, here or in a later stage, keeps its division.
  * The other way round x * (1 / d), as x * sigmoid(x) is written, needs no product.
  * Needs inline; keeps everything.
  */
+#include "cost/cost.h"
+#include "fusion/fusion.h"
 #include "passes/pass.h"
 
 enum { MIN_VALUES = 8 }; /* values per divisor */
 
 typedef struct quotients {
   pw *p;               /* the run of passes */
+  const atom *lanes;   /* per stage: its variable that runs along the lanes (expr_lanes) */
+  uint32_t stage;      /* the stage being looked at */
   arena *a;            /* memory for one stage */
   uint8_t *exact;      /* per tensor: hands values on to a rounding */
   map *seen[2], *kept; /* nodes looked at, outside and below a rounding; nodes below one */
   map *uses;           /* how many nodes use a node */
+  map *made;           /* 1 / d -> load of the stage that computes it */
 } quotients;
 
 static void look(quotients *q, ex e, bool exact);
@@ -46,18 +52,50 @@ static void look(quotients *q, ex e, bool exact) {
     }
   if (n.kind == EX_REDUCE) look(q, n.where, exact), look(q, n.body, exact), look(q, n.payload, exact);
 }
-static bool shared(quotients *q, ex x, ex by) {
+/* Values of x for each of `by`. */
+static int64_t values_for(quotients *q, ex x, ex by) {
   emodule *m = q->p->m;
   u32vec over = {0}, under = {0};
   expr_vars(m, x, q->a, &over);
   expr_vars(m, by, q->a, &under);
   int64_t k = 1;
-  for (uint32_t i = 0; i < over.n && k < MIN_VALUES; i++) {
-    bool both = false;
-    for (uint32_t j = 0; j < under.n; j++) both |= over.v[i] == under.v[j];
-    if (!both) k *= expr_typical(m, sym_extent(m->c, over.v[i]));
+  for (uint32_t i = 0; i < over.n; i++)
+    if (!vec_has(&under, over.v[i])) k = sat_mul64(k, expr_typical(m, sym_extent(m->c, over.v[i])));
+  return k;
+}
+static bool shared(quotients *q, ex x, ex by) { return values_for(q, x, by) >= MIN_VALUES; }
+/* May the value be computed where nothing guards it? It reads tensors only, each inside of it. */
+static bool is_safe(quotients *q, ex e) {
+  emodule *m = q->p->m;
+  u32vec loads = {0};
+  expr_loads(m, e, q->a, &loads);
+  for (uint32_t i = 0; i < loads.n; i++) {
+    const ex_node *n = exn(m, loads.v[i]);
+    if (n->otherwise) return false;
+    for (uint32_t k = 0; k < n->nargs; k++)
+      if (sym_uses_kind(m->c, n->args[k], AT_DATA) || !in_range(m->c, n->args[k], xt(m, n->tensor)->shape[k]))
+        return false;
   }
-  return k >= MIN_VALUES;
+  return loads.n > 0;
+}
+/* 1 / d, which x is multiplied by: a load of a stage that computes it, or as it is. */
+static ex invert_once(quotients *q, ex x, ex inverse) {
+  pw *p = q->p;
+  const stage *s = xs(p->m, q->stage);
+  const ex by = exn(p->m, inverse)->args[1];
+  const atom lane = q->lanes[q->stage];
+  u32vec vars = {0};
+  uint64_t made;
+  ex load;
+  if (map_getu(q->made, inverse, &made)) return (ex)made;
+  expr_vars(p->m, by, q->a, &vars);
+  if (s->recurrence || !vec_has(&vars, lane) || vars.n > MAX_RANK || !is_safe(q, by)) return inverse;
+  int64_t points = values_for(q, x, by);
+  for (uint32_t i = 0; i < vars.n; i++) points = sat_mul64(points, expr_typical(p->m, sym_extent(p->c, vars.v[i])));
+  if (!cost_invert_pays(p->t, points, et_bytes((etype)exn(p->m, inverse)->type)) || !pass_spend(p)) return inverse;
+  pass_stage_over(p, q->stage, vars.v, vars.n, inverse, "inverse", &load);
+  map_putu(q->made, inverse, load);
+  return load;
 }
 /* x * (1 / d), nothing else wanting 1 / d, is x / d. */
 static ex quotient(quotients *q, emodule *m, ex e, const ex_node *n) {
@@ -67,8 +105,12 @@ static ex quotient(quotients *q, emodule *m, ex e, const ex_node *n) {
     if (r->kind != EX_OP || r->op != OP_DIV || exn(m, r->args[0])->kind != EX_CONST || exn(m, r->args[0])->k.f != 1 ||
         !map_getu(q->uses, n->args[i], &uses) || uses > 1)
       continue;
-    ex x = n->args[1 - i], by = r->args[1];
-    return shared(q, x, by) || !pass_spend(q->p) ? e : expr_op2(m, OP_DIV, x, by);
+    const ex x = n->args[1 - i], by = r->args[1];
+    if (shared(q, x, by)) {
+      const ex inverse = invert_once(q, x, n->args[i]);
+      return inverse == n->args[i] ? e : expr_op2(m, OP_MUL, x, inverse);
+    }
+    return pass_spend(q->p) ? expr_op2(m, OP_DIV, x, by) : e;
   }
   return e;
 }
@@ -79,8 +121,8 @@ static ex product(void *env, emodule *m, ex e) {
   if (n.kind != EX_OP || (n.type != ET_F32 && n.type != ET_F64) || map_getu(q->kept, e, &had)) return e;
   if (n.op == OP_MUL) return quotient(q, m, e, &n);
   if (n.op != OP_DIV || !shared(q, n.args[0], n.args[1]) || !pass_spend(q->p)) return e;
-  return expr_op2(m, OP_MUL, n.args[0],
-                  expr_op2(m, OP_DIV, expr_f(m, (etype)n.type, EK_PLANTED("quotient") ? 1.01 : 1), n.args[1]));
+  const ex one = expr_f(m, (etype)n.type, EK_PLANTED("quotient") ? 1.01 : 1);
+  return expr_op2(m, OP_MUL, n.args[0], invert_once(q, n.args[0], expr_op2(m, OP_DIV, one, n.args[1])));
 }
 /* Looks at all that stage i computes: where its updates go, and whether, is decided by values. */
 static void look_at_stage(quotients *q, uint32_t i) {
@@ -103,6 +145,8 @@ static bool one_stage(quotients *q, uint32_t i) {
   if (!s->updates.n && !(ex_flags(p, s->value) & (EXF_QUOTIENT | EXF_DATA))) return false;
   q->a = arena_new(p->c);
   q->seen[0] = map_new(q->a), q->seen[1] = map_new(q->a), q->kept = map_new(q->a), q->uses = map_new(q->a);
+  q->made = map_new(q->a);
+  q->stage = i;
   look_at_stage(q, i);
   const uint64_t spent = p->spent;
   stage_rewrite(p->m, i, &(ex_map){.node = product, .env = q});
@@ -114,12 +158,13 @@ static bool one_stage(quotients *q, uint32_t i) {
 bool pass_quotient(pw *p) {
   u32vec order = {0};
   bool any = false;
-  quotients q = {.p = p, .exact = NEWN(p->a, uint8_t, p->m->tensors.n + 1)};
+  quotients q = {.p = p, .lanes = expr_lanes(p), .exact = NEWN(p->a, uint8_t, p->m->tensors.n + 1)};
   pass_order(p, &order);
   /* sizes, conditions, what blocks hand on; */
   for (tid t = 1; t < p->m->tensors.n; t++) q.exact[t] = p->pinned.v[t];
   /* outputs hand no values on to a rounding */
   for (uint32_t i = 0; i < p->m->outputs.n; i++) q.exact[p->m->outputs.v[i].t] = 0;
   for (uint32_t i = order.n; i-- > 0;) any |= one_stage(&q, order.v[i]);
+  if (any) pass_flush(p);
   return any;
 }

@@ -150,7 +150,7 @@ static void test_blocks(void **s) {
 }
 static void test_sum_parts(void **s) {
   (void)s;
-  const target t = machine();
+  target t = machine();
   const double mb = 1 << 20;
   /* of 64 channels each, 3 x 3 places: over 32 images of 32 x 32 places, then over one */
   summed_parts sum = {.terms = 32, .steps = 32 * 1024, .results = 64 * 64 * 9, .bytes = {8 * mb, 8 * mb}, .size = 4};
@@ -160,6 +160,13 @@ static void test_sum_parts(void **s) {
   sum.steps /= 64;
   assert_int_equal(cost_sum_parts(&t, &sum), 1);
   sum.bytes[0] = sum.bytes[1] = (double)t.l2 / 2; /* both stay */
+  assert_int_equal(cost_sum_parts(&t, &sum), 1);
+  /* 64 x 128 weights of 3 x 3 places stay, whose columns two panels have; the other operand passes twice */
+  sum = (summed_parts){
+      .terms = 128, .steps = 128 * 9, .results = 32 * 32 * 32 * 64, .bytes = {4 * mb, mb / 4}, .size = 4};
+  t.l2 = 2 << 20, t.l3 = 256 << 20;
+  assert_true(cost_sum_parts(&t, &sum) > 1);
+  sum.panels = 2, sum.in_panels = 1;
   assert_int_equal(cost_sum_parts(&t, &sum), 1);
 }
 /* Few bits: where few uses share what comes from far, or a panel that is computed is less than floats from memory. */

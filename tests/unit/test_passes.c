@@ -747,6 +747,14 @@ static const char kept_pairs[] =
     "stage r: f32[a<4, b<3, h<9, i<20] = max(x[a, b, h, i], 0.0)\n"
     "stage g: f32[i1<20, j<24, k<3] out = sum[b1<3, h1<7, n<4] (load r[n, b1, h1 + k, i1] else 0.0) * d[n, b1, h1, j]\n"
     "output g \"g\"\n";
+/* The same where a factor is computed of integers, too, whose innermost axis is the sum's. */
+static const char kept_beside_integers[] = "tensor x: f32[12, 20] input \"x\"\n"
+                                           "tensor q: i64[20, 12] input \"q\"\n"
+                                           "tensor d: f32[12, 24] input \"d\"\n"
+                                           "stage r: f32[h<12, i<20] = f32(q[i, h] > 3) + x[h, i]\n"
+                                           "stage e: f32[h2<12, i2<20] = exp(r[h2, i2] * 0.1)\n"
+                                           "stage g: f32[i1<20, j<24] out = sum[h1<12] e[h1, i1] * d[h1, j]\n"
+                                           "output g \"g\"\n";
 static void kept_in_bf16(const char *text, const char *target, bool derived, uint32_t expected) {
   volatile uint32_t bad = 1, kept = 0;
   ctx *c = ctx_new();
@@ -784,7 +792,8 @@ static void test_kept_both(void **state) {
 }
 static void test_kept_pairs(void **state) {
   (void)state;
-  kept_in_bf16(kept_pairs, "zen5", false, 3); /* r; copies of r and d */
+  kept_in_bf16(kept_pairs, "zen5", false, 3);           /* r; copies of r and d */
+  kept_in_bf16(kept_beside_integers, "zen5", false, 3); /* e; copies of e and d */
 }
 /* Where pairs of bf16 are multiplied more slowly than floats, only a large constant that few rows use is kept in it. */
 static void test_kept_slow_pairs(void **state) {
