@@ -36,6 +36,13 @@ static void keep(subst *k, atom a, sz by) {
   k->n += !r->a;
   *r = (row){a, by};
 }
+static sz permanent(ctx *c, void *env, atom a);
+/* The quotient. A divisor that is known to be 0 by now stays as it was written: what is computed only where it is not 0
+ * may stand beside a condition that does not hold. */
+static sz quotient(subst *k, sz self, sz a, sz by) {
+  int64_t d;
+  return k->f == permanent && sym_const(k->s, by, &d) && !d ? self : sym_div(k->c, a, by);
+}
 static sz rebuild_atom(subst *k, atom a) {
   row *known = find(k->rows, k->cap, a);
   if (known->a) return known->by;
@@ -48,7 +55,7 @@ static sz rebuild_atom(subst *k, atom a) {
     for (uint32_t i = 0; i < n; i++) p[i] = rebuild(k, x->arg[i]);
     if (n && memcmp(p, x->arg, n * sizeof *p)) {
       if (x->kind == AT_DIV)
-        r = sym_div(k->c, p[0], p[1]);
+        r = quotient(k, x->self, p[0], p[1]);
       else if (x->kind == AT_SEL)
         r = sym_sel(k->c, p[0], p[1], p[2]);
       else

@@ -743,7 +743,7 @@ static void proofs(void **state) {
 static void permanent(void **state) {
   ctx *c = *state;
   sz N = size(c, "N"), M = size(c, "M"), K = size(c, "K"), S = size(c, "S"), P = size(c, "P");
-  sz old = sym_div(c, sym_addi(c, sym_mul(c, M, K), 5), I(c, 7));
+  sz old = sym_div(c, sym_addi(c, sym_mul(c, M, K), 5), I(c, 7)), none = sym_div(c, S, sym_div(c, I(c, 2), N));
   uint32_t m = sym_push(c, sym_sub(c, K, I(c, 2)));
   sym_assume_eq(c, N, M);
   sym_pop(c, m);
@@ -756,6 +756,7 @@ static void permanent(void **state) {
   sym_assume_eq(c, K, I(c, 4));
   SAME(sym_canon(c, N), I(c, 8));
   SAME(sym_canon(c, old), I(c, 5));
+  SAME(sym_canon(c, none), none); /* by 2 // 8, behind a condition that does not hold */
   m = sym_push(c, P);
   sym_assume_eq(c, S, sym_min(c, I(c, 512), S)); /* not orientable: stays as a fact, also when the stack is popped */
   sym_pop(c, m);
