@@ -7,6 +7,8 @@
 #include "fusion/fusion.h"
 #include "passes/pass.h"
 
+/* What a reduction runs over stays one variable, along which it is computed in vectors. */
+static bool counts_results(pw *p, uint32_t s, atom v) { return !stage_is_reduce(p, s) || stage_has_var(p->m, s, v); }
 static bool forward(pw *p, uint32_t s) {
   bool any = false;
   for (int round = 0; round < 24; round++) {
@@ -18,7 +20,9 @@ static bool forward(pw *p, uint32_t s) {
       uint32_t q = producer_of(p->m, n.tensor);
       if (!q || xs(p->m, q - 1)->recurrence || !xs(p->m, q - 1)->value) continue;
       sz *by = NEWN(p->a, sz, expr_ndigits(xs(p->m, q - 1)) + 1);
-      if (!expr_comps(p->m, q - 1, n.args, by, &sv, &si) && sv && !can_split(p, s, sv, si)) sv = 0;
+      if (!expr_comps(p->m, q - 1, n.args, by, &sv, &si) && sv &&
+          !(counts_results(p, s, sv) && can_split(p, s, sv, si)))
+        sv = 0;
     }
     if (!sv || !pass_spend(p)) break;
     stage_split(p, s, sv, si);
@@ -26,8 +30,8 @@ static bool forward(pw *p, uint32_t s) {
   }
   return any;
 }
-/* x = multiple of size + mixed radix number of variables of stage s with product of extents size: where to split the
- * digit it is read into; 0 if there is nothing to gain */
+/* x = multiple of size + mixed radix number of variables of stage s that count its results, with product of extents
+ * size: where to split the digit it is read into; 0 if there is nothing to gain */
 static sz radix_split(pw *p, uint32_t s, sz x, sz extent) {
   ctx *c = p->c;
   u32vec vs = {0};
@@ -36,8 +40,8 @@ static sz radix_split(pw *p, uint32_t s, sz x, sz extent) {
       sym_uses_kind(c, x, AT_SEL))
     return 0;
   sym_atoms(c, x, AT_VAR, p->a, &vs);
-  for (uint32_t i = 0; i < vs.n && stage_is_reduce(p, s); i++)
-    if (!stage_has_var(p->m, s, vs.v[i])) return 0;
+  for (uint32_t i = 0; i < vs.n; i++)
+    if (!counts_results(p, s, vs.v[i])) return 0;
   for (uint32_t done = 0; done < vs.n; done++) {
     bool found = false;
     for (uint32_t i = 0; i < vs.n && !found; i++) {
