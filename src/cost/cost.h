@@ -283,9 +283,6 @@ bool cost_repeats(const target *t, bool window, int64_t elements, int64_t size, 
 /* The same of a value that is read again when so many bytes more were computed, so that it comes from a far cache.
  * cycles: of its repeated operations */
 bool cost_repeats_far(const target *t, int64_t between, int64_t size, double cycles);
-/* Are so many values of `size` bytes divided that it pays to compute 1 / d of their divisors, which are fewer, in a
- * kernel in front? */
-bool cost_invert_pays(const target *t, int64_t points, int64_t size);
 /* cheap enough to be done in each step of a recurrence? operations: of one value */
 bool cost_joins_recurrence(int64_t operations);
 /* rows of an element-wise stage from which a look-up along its lanes stays apart */

@@ -37,9 +37,6 @@ bool cost_repeats_far(const target *t, int64_t between, int64_t size, double cyc
   const double from = between > (int64_t)t->l3 ? t->dram_bandwidth : t->l3_bandwidth;
   return (between > (int64_t)t->l2 || EK_PLANTED("cost-far")) && cycles <= FAR_TRANSFERS * (double)size / from;
 }
-bool cost_invert_pays(const target *t, int64_t points, int64_t size) {
-  return sat_mul64(points, size) > (int64_t)t->l1;
-}
 bool cost_joins_recurrence(int64_t operations) { return operations <= RECURRENCE_OPERATIONS; }
 bool cost_looks_up_alone(int64_t rows) { return rows >= MIN_ROWS_JOINED; }
 

@@ -2,12 +2,13 @@
  *
  * Fusion asks whether a digit read is one variable of the reader. Forward: a reader's variable is split until the
  * digits of what it reads can be separated. Backward: a producer's digit that is read as a number with several digits
- * (q1*u + q0*v, or a chunk of it) is split likewise. Only names change, no work. Keeps everything.
+ * (q1*u + q0*v, or a chunk of it) is split likewise. Readers are element-wise stages, and reductions beside which what
+ * they read can be computed: all but products. Only names change, no work. Keeps everything.
  */
 #include "fusion/fusion.h"
 #include "passes/pass.h"
 
-/* What a reduction runs over stays one variable, along which it is computed in vectors. */
+/* May the variable be split? What a reduction runs over stays one, along which it is computed in vectors. */
 static bool counts_results(pw *p, uint32_t s, atom v) { return !stage_is_reduce(p, s) || stage_has_var(p->m, s, v); }
 static bool forward(pw *p, uint32_t s) {
   bool any = false;
@@ -93,7 +94,7 @@ static bool backward(pw *p, uint32_t s) {
   }
   return any;
 }
-/* Is it a reduction that what it reads can be computed beside, other than a product? */
+/* Is it a reduction, but no product? */
 static bool is_row(pw *p, uint32_t s) {
   roles r;
   return stage_is_reduce(p, s) && expr_roles(p->m, s, p->a, &r) && r.cls == KC_ROW;

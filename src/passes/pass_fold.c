@@ -54,17 +54,6 @@ static bool points_of(pw *p, const digit *d, uint32_t n, int64_t *out) {
     if (!sym_is_int(p->c, d[i].extent, &k) || !mul64(*out, k, out)) return false;
   return true;
 }
-/* loads that are not provably in range must not be evaluated where the program would not */
-static bool all_in_range(pw *p, ex e) {
-  u32vec l = {0};
-  expr_loads(p->m, e, p->a, &l);
-  for (uint32_t i = 0; i < l.n; i++) {
-    ex_node n = *exn(p->m, l.v[i]);
-    for (uint32_t k = 0; k < n.nargs && !n.otherwise; k++)
-      if (!in_range(p->c, n.args[k], xt(p->m, n.tensor)->shape[k])) return false;
-  }
-  return true;
-}
 /* Gives back the memory of large constants of the model's files that e reads. */
 static void cool(pw *p, ex e) {
   u32vec l = {0};
@@ -159,7 +148,7 @@ static void find_parts(folder *f, ex e, map *seen) {
     digit *d = NEWN(p->a, digit, vars.n + 1);
     for (uint32_t i = 0; i < vars.n; i++) d[i] = (digit){vars.v[i], sym_extent(p->c, vars.v[i])};
     if (points_of(p, d, vars.n, &points) && (points <= 4096 || points <= 4 * largest_read(p, e)) &&
-        all_in_range(p, e) && pass_spend(p)) {
+        loads_in_range(p, e) && pass_spend(p)) {
       ex r = const_make(p, f->s, vars.v, vars.n, e);
       if (r) {
         map_putu(f->by, e, r);

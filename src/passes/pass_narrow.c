@@ -29,21 +29,17 @@ typedef struct product {
   narrow_factor f[2]; /* factors */
   atom pairs;         /* both are read from copies in which pairs of its values lie side by side; 0: as they lie */
 } product;
-/* Points that these variables count, at typical sizes. */
-static int64_t points(pw *p, const u32vec *vars) {
-  int64_t n = 1;
-  for (uint32_t i = 0; i < vars->n; i++) n = sat_mul64(n, expr_typical(p->m, sym_extent(p->c, vars->v[i])));
-  return n;
-}
 /* Does the target multiply pairs faster than floats? If not, half the bytes may still be worth it, of a large constant
  * that few rows use. */
 static bool pairs_pay(pw *p, const roles *r) {
   if (p->narrow != ET_BF16 || p->pairs_faster) return true;
-  const int64_t elements = sat_mul64(points(p, &r->col), points(p, &r->red_both));
-  return r->b_const && cost_memory_bound(p->t, points(p, &r->row), sat_mul64(elements, et_bytes(ET_F32)));
+  const int64_t elements = sat_mul64(typical_points(p->m, &r->col), typical_points(p->m, &r->red_both));
+  return r->b_const && cost_memory_bound(p->t, typical_points(p->m, &r->row), sat_mul64(elements, et_bytes(ET_F32)));
 }
 /* Do enough columns use a row again, and rows a column, where both are values of the run that are rounded first? */
-static bool reused(pw *p, const roles *r) { return cost_rounding_pays(points(p, &r->row), points(p, &r->col)); }
+static bool reused(pw *p, const roles *r) {
+  return cost_rounding_pays(typical_points(p->m, &r->row), typical_points(p->m, &r->col));
+}
 /* Do pairs of terms lie side by side where a machine wants them, or in copies of both factors? */
 static bool lies_in_pairs(pw *p, const roles *r, product *q) {
   const ex load[2] = {q->f[0].load, q->f[1].load};

@@ -59,9 +59,8 @@ static bool in_groups(pw *p, const ex_node *red, const ex_node *body) {
 /* How many panels of columns does one operand alone have? The other one is read again for each. */
 static void describe_panels(pw *p, const ex_node *body, atom lane, summed_parts *x) {
   const int64_t width = expr_lane_points(p, lane);
-  const bool first = lane && expr_uses(p->m, body->args[0], lane, p->a),
-             second = lane && expr_uses(p->m, body->args[1], lane, p->a);
-  if (first == second) return;
+  const bool second = expr_uses(p->m, body->args[1], lane, p->a);
+  if (!lane || expr_uses(p->m, body->args[0], lane, p->a) == second) return;
   x->panels = (values(p, lane) + width - 1) / width;
   x->in_panels = second;
 }

@@ -54,45 +54,29 @@ static void look(quotients *q, ex e, bool exact) {
 }
 /* Values of x for each of `by`. */
 static int64_t values_for(quotients *q, ex x, ex by) {
-  emodule *m = q->p->m;
-  u32vec over = {0}, under = {0};
-  expr_vars(m, x, q->a, &over);
-  expr_vars(m, by, q->a, &under);
-  int64_t k = 1;
+  u32vec over = {0}, under = {0}, rest = {0};
+  expr_vars(q->p->m, x, q->a, &over);
+  expr_vars(q->p->m, by, q->a, &under);
   for (uint32_t i = 0; i < over.n; i++)
-    if (!vec_has(&under, over.v[i])) k = sat_mul64(k, expr_typical(m, sym_extent(m->c, over.v[i])));
-  return k;
+    if (!vec_has(&under, over.v[i])) vec_push(q->a, rest, over.v[i]);
+  return typical_points(q->p->m, &rest);
 }
 static bool shared(quotients *q, ex x, ex by) { return values_for(q, x, by) >= MIN_VALUES; }
-/* May the value be computed where nothing guards it? It reads tensors only, each inside of it. */
-static bool is_safe(quotients *q, ex e) {
-  emodule *m = q->p->m;
-  u32vec loads = {0};
-  expr_loads(m, e, q->a, &loads);
-  for (uint32_t i = 0; i < loads.n; i++) {
-    const ex_node *n = exn(m, loads.v[i]);
-    if (n->otherwise) return false;
-    for (uint32_t k = 0; k < n->nargs; k++)
-      if (sym_uses_kind(m->c, n->args[k], AT_DATA) || !in_range(m->c, n->args[k], xt(m, n->tensor)->shape[k]))
-        return false;
-  }
-  return loads.n > 0;
-}
-/* 1 / d, which x is multiplied by: a load of a stage that computes it, or as it is. */
+/* 1 / d, which x is multiplied by: a load of a stage that computes it, where what is divided leaves the nearest cache,
+ * or as it is. */
 static ex invert_once(quotients *q, ex x, ex inverse) {
   pw *p = q->p;
-  const stage *s = xs(p->m, q->stage);
   const ex by = exn(p->m, inverse)->args[1];
-  const atom lane = q->lanes[q->stage];
   u32vec vars = {0};
   uint64_t made;
   ex load;
   if (map_getu(q->made, inverse, &made)) return (ex)made;
   expr_vars(p->m, by, q->a, &vars);
-  if (s->recurrence || !vec_has(&vars, lane) || vars.n > MAX_RANK || !is_safe(q, by)) return inverse;
-  int64_t points = values_for(q, x, by);
-  for (uint32_t i = 0; i < vars.n; i++) points = sat_mul64(points, expr_typical(p->m, sym_extent(p->c, vars.v[i])));
-  if (!cost_invert_pays(p->t, points, et_bytes((etype)exn(p->m, inverse)->type)) || !pass_spend(p)) return inverse;
+  const int64_t points = sat_mul64(values_for(q, x, by), typical_points(p->m, &vars));
+  if (xs(p->m, q->stage)->recurrence || !vec_has(&vars, q->lanes[q->stage]) || vars.n > MAX_RANK ||
+      cost_fits_l1(p->t, sat_mul64(points, et_bytes((etype)exn(p->m, inverse)->type))) || !loads_in_range(p, by) ||
+      !pass_spend(p))
+    return inverse;
   pass_stage_over(p, q->stage, vars.v, vars.n, inverse, "inverse", &load);
   map_putu(q->made, inverse, load);
   return load;

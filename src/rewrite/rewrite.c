@@ -384,6 +384,11 @@ sz stage_points(emodule *m, uint32_t s) {
     for (uint32_t k = 0; k < x->axes[i].n; k++) n = sym_mul(m->c, n, x->axes[i].d[k].extent);
   return n;
 }
+int64_t typical_points(emodule *m, const u32vec *vars) {
+  int64_t n = 1;
+  for (uint32_t i = 0; i < vars->n; i++) n = sat_mul64(n, expr_typical(m, sym_extent(m->c, vars->v[i])));
+  return n;
+}
 uint32_t producer_of(const emodule *m, tid t) {
   const tensor *x = xt(m, t);
   return x->kind == TK_STAGE && x->stage < m->stages.n && !xs(m, x->stage)->dead && xs(m, x->stage)->tensor == t
@@ -391,6 +396,16 @@ uint32_t producer_of(const emodule *m, tid t) {
              : 0;
 }
 bool in_range(ctx *c, sz i, sz n) { return sym_ge0(c, i) && sym_lt(c, i, n); }
+bool loads_in_range(pw *p, ex e) {
+  u32vec l = {0};
+  expr_loads(p->m, e, p->a, &l);
+  for (uint32_t i = 0; i < l.n; i++) {
+    const ex_node n = *exn(p->m, l.v[i]);
+    for (uint32_t k = 0; k < n.nargs && !n.otherwise; k++)
+      if (!in_range(p->c, n.args[k], xt(p->m, n.tensor)->shape[k])) return false;
+  }
+  return true;
+}
 bool size_uses_only_ints(pw *p, sz e) { return !sym_uses_kind(p->c, e, AT_SYMBOL) && !sym_uses_kind(p->c, e, AT_DATA); }
 
 /* ---- constants ------------------------------------------------------------------------------- */

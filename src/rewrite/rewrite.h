@@ -137,12 +137,14 @@ ex stage_at_load(pw *p, const ex_node *load, ex e);
 bool cheap_formula(pw *p, ex e);
 bool stage_has_var(const emodule *m, uint32_t s, atom v);
 sz stage_points(emodule *m, uint32_t s);
-const cinfo *tensor_const(pw *p, tid t); /* NULL if not a constant */
+int64_t typical_points(emodule *m, const u32vec *vars); /* that these variables count, at typical sizes */
+const cinfo *tensor_const(pw *p, tid t);                /* NULL if not a constant */
 bool size_uses_only_ints(pw *p, sz e);
 void expr_symbols(pw *p, ex e, u32vec *out);   /* symbols of sizes anywhere inside a value */
 uint32_t producer_of(const emodule *m, tid t); /* live stage + 1, or 0 */
 bool load_same(const emodule *m, ex a, ex b);
 bool in_range(ctx *c, sz i, sz n); /* 0 <= i < n is proved */
+bool loads_in_range(pw *p, ex e);  /* that of all places that e reads without `else`: it may be evaluated anywhere */
 /* Replaces load nodes: map from load ex to ex, in value and updates; then simplifies. A load at whose place another
  * one reads (x[y[i]]) is looked up with what stands for that one. */
 void stage_replace(pw *p, uint32_t s, map *by);

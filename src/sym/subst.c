@@ -36,7 +36,11 @@ static void keep(subst *k, atom a, sz by) {
   k->n += !r->a;
   *r = (row){a, by};
 }
-static sz permanent(ctx *c, void *env, atom a);
+/* What stands for an atom from now on. */
+static sz permanent(ctx *c, void *env, atom a) {
+  (void)env;
+  return sa(sym_tab(c), a)->subst;
+}
 /* The quotient. A divisor that is known to be 0 by now stays as it was written: what is computed only where it is not 0
  * may stand beside a condition that does not hold. */
 static sz quotient(subst *k, sz self, sz a, sz by) {
@@ -116,10 +120,6 @@ sz sym_subst_atoms(ctx *c, sz e, const atom *atoms, const sz *by, uint32_t n) {
 sz sym_replace(ctx *c, sz e, atom a, sz by) {
   if (!sym_uses(c, e, a)) return e;
   return sym_subst_atoms(c, e, &a, &by, 1);
-}
-static sz permanent(ctx *c, void *env, atom a) {
-  (void)env;
-  return sa(sym_tab(c), a)->subst;
 }
 sz sym_canon(ctx *c, sz e) {
   symtab *s = sym_tab(c);
